@@ -190,7 +190,7 @@ static uint64_t forwarded(const void *arg, uint64_t pc, bool in_call) {
 
 /* Restores only patches that are ours. A module that is gone must not keep the others from being restored. But if the
  * time is over, the result is unknown. */
-static int restore(struct ct_ejection *e, bool services) {
+static int restore_patches(struct ct_ejection *e, bool services) {
     struct ct_page_writer w = ct_stopped_writer(e->remote);
     int result = 0;
     for (uint64_t i = 0; i < e->patch_count; i++) {
@@ -219,7 +219,7 @@ static int keep_services(struct ct_ejection *e) {
 int ct_eject_hooks(struct ct_ejection *e) {
     int status = ct_stopped_move_threads(e->remote, forwarded, e);
     if (!status)
-        status = restore(e, false);
+        status = restore_patches(e, false);
     return status ? status : keep_services(e);
 }
 
@@ -244,7 +244,7 @@ static bool is_ours(const void *ejection, uint64_t pc) {
 
 /* ---- handlers of faults ---- */
 
-static int action(struct ct_ejection *e, int signal, uint64_t new, uint64_t old) {
+static int call_sigaction(struct ct_ejection *e, int signal, uint64_t new, uint64_t old) {
     int64_t result;
     const uint64_t a[6] = {(uint64_t)signal, new, old, 8};
     int status = ct_remote_syscall(e->remote, SYS_rt_sigaction, a, &result);
@@ -259,13 +259,13 @@ static int restore_handlers(struct ct_ejection *e) {
     if (!e->boot.faults || ct_remote_read(e->remote, e->boot.faults, &faults, sizeof faults))
         return 0;
     for (int signal = 1; signal < CT_BOOT_SIGNALS; signal++) {
-        if (!(CT_FAULT_SIGNALS >> signal & 1) || action(e, signal, 0, room) ||
+        if (!(CT_FAULT_SIGNALS >> signal & 1) || call_sigaction(e, signal, 0, room) ||
             ct_remote_read(e->remote, room, now, sizeof now) || !faults.entry || now[0] != faults.entry)
             continue;
         now[0] = faults.handlers[signal];
         int status = ct_remote_write(e->remote, room, now, sizeof now);
         if (!status)
-            status = action(e, signal, room, 0);
+            status = call_sigaction(e, signal, room, 0);
         if (status)
             return status;
     }
@@ -280,7 +280,7 @@ int ct_eject_settle(struct ct_ejection *e, bool *settled) {
         return ct_remote_is_over(e->remote) ? CT_ERR_TIMEOUT : 0;
     int status = ct_eject_bare_stacks(e, settled);
     if (!status && *settled)
-        status = restore(e, true);
+        status = restore_patches(e, true);
     if (!status && *settled)
         status = restore_handlers(e);
     *settled = *settled && !status;

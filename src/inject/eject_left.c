@@ -9,7 +9,7 @@
 
 #define MOST_RESERVED (1ull << 40)
 
-static void add(struct ct_left *l, uint64_t start, uint64_t size) {
+static void add_range(struct ct_left *l, uint64_t start, uint64_t size) {
     if (size && l->count < sizeof l->list / sizeof l->list[0])
         l->list[l->count++] = (struct ct_boot_region){start, size};
 }
@@ -21,7 +21,7 @@ static int look_at_map(void *arg, const struct ct_os_map *map) {
         l->control.version != CT_SHM_VERSION)
         return 0;
     l->lane = map->start;
-    add(l, map->start, map->end - map->start);
+    add_range(l, map->start, map->end - map->start);
     return 1;
 }
 
@@ -45,7 +45,7 @@ static void add_regions(struct ct_left *l) {
     for (uint64_t i = 0; regions && i < regions->count && i < CT_SHM_REGIONS; i++) {
         struct region r = {regions->list[i].start, regions->list[i].size, false};
         (void)ct_remote_each_map(l->remote, look_for_region, &r);
-        add(l, r.start, r.ours ? r.size : 0);
+        add_range(l, r.start, r.ours ? r.size : 0);
     }
     free(regions);
 }

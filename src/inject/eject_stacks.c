@@ -80,7 +80,7 @@ static int add_blocks(struct known_returns *known, uint64_t at) {
     return status;
 }
 
-static int collect(struct known_returns *known, const struct ct_runtime *rt) {
+static int collect_returns(struct known_returns *known, const struct ct_runtime *rt) {
     struct ct_ejection *e = known->e;
     free(e->blocks);
     e->block_count = 0;
@@ -98,22 +98,22 @@ static int collect(struct known_returns *known, const struct ct_runtime *rt) {
 
 /* ---- restoring ---- */
 
-static int compare(uint64_t a, uint64_t b) {
+static int compare_words(uint64_t a, uint64_t b) {
     return a < b ? -1 : a > b;
 }
 
 static int by_slot(const void *a, const void *b) {
     const struct known_return *x = a, *y = b;
-    int result = compare(x->slot, y->slot);
+    int result = compare_words(x->slot, y->slot);
     if (!result)
-        result = compare(x->resume, y->resume);
-    return result ? result : compare(x->order, y->order);
+        result = compare_words(x->resume, y->resume);
+    return result ? result : compare_words(x->order, y->order);
 }
 
 /* The last entry of this stub that was pushed before `order`; otherwise its last one, as it may come from another
  * block. NULL: none. */
-static const struct known_return *find(const struct known_return *group, size_t count, uint64_t resume,
-                                       uint64_t order) {
+static const struct known_return *find_return(const struct known_return *group, size_t count, uint64_t resume,
+                                              uint64_t order) {
     size_t low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -126,7 +126,7 @@ static const struct known_return *find(const struct known_return *group, size_t 
         return &group[low - 1];
     if (low == count || group[low].resume != resume)
         return NULL;
-    return order == UINT64_MAX ? &group[low] : find(group, count, resume, UINT64_MAX);
+    return order == UINT64_MAX ? &group[low] : find_return(group, count, resume, UINT64_MAX);
 }
 
 /* A chain of tail calls has one slot and several stubs, each of which leads to the one before. A chain cannot be longer
@@ -135,7 +135,7 @@ static int real_return(const struct ct_remote *remote, const struct known_return
                        uint64_t *real) {
     uint64_t order = UINT64_MAX;
     const struct known_return *next;
-    for (size_t steps = 0; (next = find(group, count, value, order)); steps++) {
+    for (size_t steps = 0; (next = find_return(group, count, value, order)); steps++) {
         if (steps == count)
             return CT_ERR_BAD_FILE;
         if (steps % LOOK_STEPS == LOOK_STEPS - 1 && ct_remote_is_over(remote))
@@ -155,7 +155,7 @@ struct group {
 
 static bool is_resume(const void *arg, uint64_t value) {
     const struct group *group = arg;
-    return find(group->at, group->count, value, UINT64_MAX) != NULL;
+    return find_return(group->at, group->count, value, UINT64_MAX) != NULL;
 }
 
 static int put_right(struct ct_remote *remote, const struct ct_frame_memory *memory, const struct group *group) {
@@ -197,7 +197,7 @@ int ct_eject_bare_stacks(struct ct_ejection *e, bool *bare) {
         return 0;
     int status = ct_remote_read(e->remote, e->boot.runtime, &runtime, sizeof runtime);
     if (!status)
-        status = collect(&known, &runtime);
+        status = collect_returns(&known, &runtime);
     if (!status && !known.busy && known.count) {
         qsort(known.at, known.count, sizeof *known.at, by_slot);
         status = put_all_right(e->remote, &known);

@@ -36,7 +36,7 @@ static int status_of(struct ct_injection *in, int64_t result) {
     return result == -EEXIST ? CT_ERR_BUSY : result == -ENOMEM ? CT_ERR_NO_MEMORY : CT_ERR_SYSTEM;
 }
 
-static int call(struct ct_injection *in, long number, const uint64_t a[6], int64_t *result) {
+static int make_call(struct ct_injection *in, long number, const uint64_t a[6], int64_t *result) {
     int status = ct_remote_syscall(in->remote, number, a, result);
     return status ? status : status_of(in, *result);
 }
@@ -49,7 +49,7 @@ static int call_memfd(struct ct_injection *in, int64_t *fd) {
 int ct_inject_map(struct ct_injection *in, uint64_t at, uint64_t size, int prot, int flags, int fd, uint64_t *out) {
     int64_t result;
     const uint64_t a[6] = {at, size, (uint64_t)prot, (uint64_t)flags, (uint64_t)(int64_t)fd, 0};
-    int status = call(in, SYS_mmap, a, &result);
+    int status = make_call(in, SYS_mmap, a, &result);
     if (!status)
         *out = (uint64_t)result;
     return status;
@@ -58,7 +58,7 @@ int ct_inject_map(struct ct_injection *in, uint64_t at, uint64_t size, int prot,
 int ct_inject_unmap(struct ct_injection *in, uint64_t at, uint64_t size) {
     int64_t result;
     const uint64_t a[6] = {at, size};
-    return call(in, SYS_munmap, a, &result);
+    return make_call(in, SYS_munmap, a, &result);
 }
 
 /* ---- the agent's image and our tables ---- */
@@ -108,7 +108,7 @@ int ct_inject_image(struct ct_injection *in, const uint8_t *agent) {
         return status;
     int64_t result;
     const uint64_t a[6] = {in->image, ct_agent_text_size(agent), PROT_READ | PROT_EXEC};
-    return call(in, SYS_mprotect, a, &result);
+    return make_call(in, SYS_mprotect, a, &result);
 }
 
 static void fill_hooks(const struct ct_target_plan *p, struct ct_hook_entry *hooks, struct ct_boot_stub *stubs,
@@ -177,7 +177,7 @@ uint64_t ct_inject_lane_at(const struct ct_injection *in) {
 
 /* Makes one mapping, which is found by its name from the beginning. The part after the end of the file is for the
  * agent. */
-static int reserve(struct ct_injection *in, int fd) {
+static int reserve_shared(struct ct_injection *in, int fd) {
     struct ct_lane *lane = in->lane;
     uint64_t size = round_up(lane->size, ct_os_page_size()), whole = size + in->image_size, got;
     uint64_t at = ct_inject_find_place(in, whole, lane->window);
@@ -199,7 +199,7 @@ static int reserve(struct ct_injection *in, int fd) {
 
 /* If the reservation fails, the lane goes anywhere. */
 static int map_lane(struct ct_injection *in, int fd) {
-    if (!in->shm && !reserve(in, fd))
+    if (!in->shm && !reserve_shared(in, fd))
         return 0;
     int status = 0;
     if (!in->shm) {
@@ -229,7 +229,7 @@ int ct_inject_shared(struct ct_injection *in, const uint8_t *agent, uint64_t tab
     if (!status)
         status = ct_lane_seal(in->lane);
     const uint64_t shut[6] = {(uint64_t)fd};
-    (void)call(in, SYS_close, shut, &result);
+    (void)make_call(in, SYS_close, shut, &result);
     return status;
 }
 
@@ -564,7 +564,7 @@ static int write_code(struct ct_injection *in, const struct ct_target_plan *plan
 }
 
 /* The entries of the hooks come first, then the code, which boot then leads to, then the patches. */
-static int extend(struct ct_injection *in, const struct ct_target_plan *plan, uint32_t first_hook) {
+static int extend_target(struct ct_injection *in, const struct ct_target_plan *plan, uint32_t first_hook) {
     struct ct_boot boot;
     uint64_t at;
     int status = ct_remote_read(in->remote, in->boot, &boot, sizeof boot);
@@ -594,7 +594,7 @@ int ct_inject_more(struct ct_injection *in, const struct ct_target_plan *plan, u
     if (!status)
         status = finish_more(in);
     if (!status)
-        status = extend(in, plan, first_hook);
+        status = extend_target(in, plan, first_hook);
     for (size_t i = 0; status && i < in->regions_mapped; i++)
         (void)ct_inject_unmap(in, plan->regions[i].address, plan->regions[i].size);
     if (!status)

@@ -133,7 +133,7 @@ static int look_at_stacks(struct ct_process *process, size_t max_frames, size_t 
 }
 
 /* Names and states were read before the stop. A thread that has started since counts as running. */
-static void describe(struct ct_process *process, const struct ct_process_task *tasks, size_t count) {
+static void describe_stacks(struct ct_process *process, const struct ct_process_task *tasks, size_t count) {
     for (size_t i = 0; i < process->stack_count; i++) {
         struct ct_process_task *task = &process->stacks[i].task;
         const struct ct_process_task *known = find_task(tasks, count, task->tid);
@@ -174,7 +174,7 @@ static int look_at_threads(struct ct_process *process, size_t max_frames) {
     else
         status = list_tasks(process, tasks, count);
     if (!status && max_frames) {
-        describe(process, tasks, count);
+        describe_stacks(process, tasks, count);
         qsort(process->stacks, process->stack_count, sizeof *process->stacks, by_tid);
     }
     free(tasks);

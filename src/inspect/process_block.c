@@ -30,7 +30,7 @@ static bool read_boot(const struct ct_process *process, struct ct_boot *boot) {
 }
 
 /* Searches all blocks, if another thread has the place in the table now. */
-static uint64_t search(const struct ct_process *process, uint64_t runtime, uint64_t pointer) {
+static uint64_t search_blocks(const struct ct_process *process, uint64_t runtime, uint64_t pointer) {
     uint64_t block;
     if (!word_at(process, runtime + offsetof(struct ct_runtime, blocks), &block))
         return 0;
@@ -54,5 +54,5 @@ uint64_t ct_process_block(const struct ct_process *process, const struct ct_regi
     if (!word_at(process, boot.table + (pointer * CT_TABLE_MIX >> CT_TABLE_SHIFT & ~7ull), &distance) || !distance)
         return 0;
     block = boot.stray + distance;
-    return has_pointer(process, block, pointer) ? block : search(process, boot.runtime, pointer);
+    return has_pointer(process, block, pointer) ? block : search_blocks(process, boot.runtime, pointer);
 }

@@ -80,7 +80,7 @@ static bool moves_stack(const struct ct_x64_insn *insn, uint64_t *by) {
 }
 
 /* Follows one instruction; false: its effect on the stack is unknown, or it jumps elsewhere. */
-static bool follow(struct ct_walk_prologue *p, const struct ct_x64_insn *insn) {
+static bool follow_instruction(struct ct_walk_prologue *p, const struct ct_x64_insn *insn) {
     struct ct_x64_effects effects;
     uint64_t by;
     bool one_byte = insn->encoding == CT_X64_LEGACY && insn->map == 0;
@@ -119,7 +119,7 @@ void ct_walk_read_prologue(struct ct_walk *w, uint64_t entry, uint64_t pc, struc
     if (ct_walk_read(w, entry, bytes, size))
         return;
     size_t at = 0;
-    while (at < size && !ct_x64_decode(bytes + at, size - at, &insn) && follow(p, &insn))
+    while (at < size && !ct_x64_decode(bytes + at, size - at, &insn) && follow_instruction(p, &insn))
         at += insn.length;
     p->whole = entry + at == pc;
 }

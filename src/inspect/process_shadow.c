@@ -48,7 +48,7 @@ static uint64_t end_of_chain(struct ct_walk *w, uint64_t at, uint64_t base, stru
 }
 
 /* Searches from the innermost entry outward. */
-static bool search(struct ct_walk *w, uint64_t base, uint64_t top, uint64_t slot, uint64_t word, uint64_t *ret) {
+static bool search_stack(struct ct_walk *w, uint64_t base, uint64_t top, uint64_t slot, uint64_t word, uint64_t *ret) {
     struct ct_walk_entry e;
     unsigned searched = 0;
     for (uint64_t at = top - CT_SHADOW_SIZE; at > base && searched < MAX_SEARCHED; at -= CT_SHADOW_SIZE, searched++) {
@@ -71,7 +71,7 @@ static bool search_others(struct ct_walk *w, uint64_t slot, uint64_t word, uint6
     for (unsigned i = 0; block && i < MAX_BLOCKS; i++) {
         if (!read_bounds(w, block, &base, &top))
             return false;
-        if (search(w, base, top, slot, word, ret))
+        if (search_stack(w, base, top, slot, word, ret))
             return true;
         if (!ct_walk_word(w, block + CT_BLOCK_NEXT, &block))
             return false;
@@ -99,10 +99,10 @@ uint64_t ct_walk_shadow_return(struct ct_walk *w, uint64_t slot, uint64_t word) 
     uint64_t ret;
     if (!w->block || !code || !code->anonymous)
         return word;
-    if (search(w, w->base, w->cursor, slot, word, &ret) || search_others(w, slot, word, &ret))
+    if (search_stack(w, w->base, w->cursor, slot, word, &ret) || search_others(w, slot, word, &ret))
         return ret;
     /* An entry that was removed counts only if no entry continues its chain. */
-    if (search_frame(w, slot, word, &ret) && !search(w, w->base, w->cursor, slot, ret, &word))
+    if (search_frame(w, slot, word, &ret) && !search_stack(w, w->base, w->cursor, slot, ret, &word))
         return ret;
     return word;
 }

@@ -71,7 +71,7 @@ static bool step_by_table(struct ct_walk *w, bool *outermost) {
 }
 
 /* Goes one frame outward; false: there is none, or it cannot be found. */
-static bool step(struct ct_walk *w, struct ct_walk_frame *frame) {
+static bool step_frame(struct ct_walk *w, struct ct_walk_frame *frame) {
     bool outermost = false;
     uint64_t sp = ct_walk_sp(w);
     const struct ct_process_code *code = ct_process_code_at(w->process, frame->pc);
@@ -98,7 +98,7 @@ size_t ct_walk_stack(struct ct_process *process, const struct ct_remote_cpu *cpu
     while (count < max_frames) {
         struct ct_walk_frame *frame = &frames[count++];
         *frame = (struct ct_walk_frame){.pc = ct_walk_pc(&w), .is_return = w.is_return};
-        if (!step(&w, frame) || !ct_walk_pc(&w))
+        if (!step_frame(&w, frame) || !ct_walk_pc(&w))
             break;
     }
     return count;

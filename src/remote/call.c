@@ -114,7 +114,7 @@ static void abort_sequence(const struct ct_remote *remote, int tid, struct ct_re
 
 /* ---- the call ---- */
 
-static int save(struct ct_remote *remote, int tid, struct saved *saved) {
+static int save_thread(struct ct_remote *remote, int tid, struct saved *saved) {
     int status = ct_remote_read_registers_traced(tid, &saved->regs);
     if (status == CT_OK)
         status =
@@ -137,7 +137,7 @@ static uint64_t all_but_faults(void) {
     return mask;
 }
 
-static int begin(struct ct_remote *remote, int tid, const struct call *call, const struct saved *saved) {
+static int begin_call(struct ct_remote *remote, int tid, const struct call *call, const struct saved *saved) {
     struct ct_registers regs;
     ct_call_registers(call, saved, remote->gadget, &regs);
     int status = ct_remote_write(remote, remote->gadget, saved->code, sizeof saved->code);
@@ -164,7 +164,7 @@ static bool is_foreign(const struct call *call, const struct __ptrace_syscall_in
 }
 
 /* Cancels the system call that the thread is about to make. */
-static int refuse(int tid) {
+static int refuse_call(int tid) {
     struct ct_registers regs;
     int status = ct_remote_read_registers_traced(tid, &regs);
     ct_registers_cancel_call(&regs);
@@ -183,7 +183,7 @@ static int look_at_call(const struct ct_remote *remote, int tid, struct call *ca
     if (size < 0)
         return ct_trace_status(size);
     if (is_foreign(call, &information, end))
-        return refuse(tid);
+        return refuse_call(tid);
     if (information.instruction_pointer != end ||
         information.op != (at_exit ? PTRACE_SYSCALL_INFO_EXIT : PTRACE_SYSCALL_INFO_ENTRY))
         return CT_OK;
@@ -216,7 +216,7 @@ static int wait_call(const struct ct_remote *remote, int tid, uint64_t deadline,
 }
 
 /* Code that makes one system call after another never lets us wait, so the deadline is checked here too. */
-static int run(const struct ct_remote *remote, int tid, struct call *call, uint64_t deadline, uint64_t *later) {
+static int run_call(const struct ct_remote *remote, int tid, struct call *call, uint64_t deadline, uint64_t *later) {
     int pass = 0;
     bool over = false;
     while (!over) {
@@ -269,12 +269,12 @@ static int call_traced(struct ct_remote *remote, void *arg) {
     struct seize_thread *worker = &remote->set.threads[remote->worker];
     if (!worker->stopped)
         return CT_ERR_BAD_STATE;
-    status = save(remote, worker->tid, &saved);
+    status = save_thread(remote, worker->tid, &saved);
     if (status != CT_OK)
         return status;
-    status = begin(remote, worker->tid, call, &saved);
+    status = begin_call(remote, worker->tid, call, &saved);
     if (status == CT_OK)
-        status = run(remote, worker->tid, call, deadline, &later);
+        status = run_call(remote, worker->tid, call, deadline, &later);
     if (status == CT_ERR_NOT_FOUND || status == CT_ERR_TIMEOUT) {
         worker->stopped = false; /* it returns by itself, if the call ever ends */
         return status;

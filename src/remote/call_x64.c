@@ -51,16 +51,16 @@ struct emitter {
     size_t at;
 };
 
-static void put(struct emitter *out, const char *bytes, size_t size) {
+static void put_bytes(struct emitter *out, const char *bytes, size_t size) {
     memcpy(out->bytes + out->at, bytes, size);
     out->at += size;
 }
 
 /* Puts an instruction that ends in a 4-byte distance to a member of the data. */
 static void put_relative(struct emitter *out, const char *bytes, size_t size, size_t member) {
-    put(out, bytes, size);
+    put_bytes(out, bytes, size);
     int32_t distance = (int32_t)(AT_DATA + member) - (int32_t)(out->at + sizeof distance);
-    put(out, (const char *)&distance, sizeof distance);
+    put_bytes(out, (const char *)&distance, sizeof distance);
 }
 
 /* Without us the kernel would not repeat the call: the thread does so itself. */
@@ -85,7 +85,7 @@ static void put_registers(struct emitter *out) {
     }
 }
 
-#define PUT(out, text) put(out, text, sizeof(text) - 1)
+#define PUT(out, text) put_bytes(out, text, sizeof(text) - 1)
 
 void ct_call_write_code(struct saved *saved, uint64_t gadget) {
     struct emitter out = {saved->code, 0};

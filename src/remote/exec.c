@@ -116,7 +116,7 @@ static const char *foreign_program(int pid) {
 
 /* Another thread of ours may have detached it a moment ago (an exec that failed), and the kernel has not finished that.
  * Time may pass while we do not run, so a number of tries is required too. */
-static long seize(const struct following *f) {
+static long seize_patiently(const struct following *f) {
     for (int tries = 1;; tries++) {
         long result = ct_trace(PTRACE_SEIZE, f->tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC);
         if (result != -EPERM || (tries > SEIZE_TRIES && ct_seize_now_ms() > f->seize_until))
@@ -128,7 +128,7 @@ static long seize(const struct following *f) {
 static int follow_traced(struct ct_remote *remote, void *arg) {
     struct following *f = arg;
 
-    long result = seize(f);
+    long result = seize_patiently(f);
     if (result < 0)
         return CT_ERR_PERMISSION_DENIED;
 

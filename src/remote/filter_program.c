@@ -13,7 +13,7 @@ struct machine {
     bool a_known, x_known, known[BPF_MEMWORDS];
 };
 
-static void load(struct machine *m, uint32_t offset, uint32_t number) {
+static void load_word(struct machine *m, uint32_t offset, uint32_t number) {
     m->a_known = true;
     if (offset == offsetof(struct seccomp_data, nr))
         m->a = number;
@@ -27,7 +27,7 @@ static void load(struct machine *m, uint32_t offset, uint32_t number) {
 static bool step_data(struct machine *m, const struct sock_filter *f, uint32_t number) {
     switch (f->code) {
     case BPF_LD | BPF_W | BPF_ABS:
-        load(m, f->k, number);
+        load_word(m, f->k, number);
         return true;
     case BPF_LD | BPF_IMM:
         m->a = f->k;

@@ -76,7 +76,7 @@ struct walk {
     uint64_t next; /* stack pointer of interrupted code on another stack */
 };
 
-static int visit(struct walk *w, const struct stack *s, const struct ct_remote_frame_at *at) {
+static int visit_frame(struct walk *w, const struct stack *s, const struct ct_remote_frame_at *at) {
     struct ct_remote_frame frame = {.pc = word_at(s, at->pc), .sp = word_at(s, at->sp)};
     uint64_t pc = frame.pc;
     int result = w->each(w->arg, &frame);
@@ -97,7 +97,7 @@ static int walk_stack(struct walk *w, uint64_t sp) {
         return 0;
     struct ct_remote_frame_at at = {0};
     while (!result && ct_remote_next_frame(w->remote, s.bytes, s.end - s.sp, &at))
-        result = visit(w, &s, &at);
+        result = visit_frame(w, &s, &at);
     free(s.bytes);
     return result;
 }

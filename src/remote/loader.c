@@ -151,7 +151,7 @@ static uint64_t find_entry_in_vector(const struct loading *l) {
 
 /* ---- steps ---- */
 
-static int prepare(struct loading *l) {
+static int prepare_mark(struct loading *l) {
     if (l->notify) {
         l->mark = l->notify + CT_LOADER_MARK;
         l->debug_at = find_debug_slot(l->remote);
@@ -182,7 +182,7 @@ static bool has_arrived(struct loading *l) {
     return !l->notify || is_consistent(l);
 }
 
-static int run(struct loading *l, uint64_t deadline) {
+static int run_to_mark(struct loading *l, uint64_t deadline) {
     int pid = l->remote->pid, pass = 0, request = PTRACE_SYSCALL;
     for (;;) {
         struct stop stop;
@@ -239,10 +239,10 @@ int ct_loader_run_traced(struct ct_remote *remote, uint64_t deadline_ms) {
     if (base == 0)
         return ct_trace_settle(remote->pid, 0, deadline_ms);
     look_for_notify(&l, base);
-    int status = prepare(&l);
+    int status = prepare_mark(&l);
     if (status != CT_OK)
         return status;
-    status = run(&l, deadline_ms);
+    status = run_to_mark(&l, deadline_ms);
     if (status != CT_OK && status != CT_ERR_TIMEOUT)
         return status;
     int settled = status == CT_OK ? ct_trace_settle(remote->pid, 0, deadline_ms + GRACE_MS)

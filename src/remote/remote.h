@@ -183,8 +183,8 @@ struct ct_remote_watch {
     bool crashes;     /* also report faults and aborts, with or without a handler, and all signals that kill */
     /* Reports a signal. Runs on the tracer while the thread is stopped: it must not wait for a thread that uses this
      * remote. It may read memory. */
-    void (*told)(void *arg, const struct ct_remote_signal *signal);
-    /* Runs before `told`, and may change the thread's registers. May be NULL. */
+    void (*report)(void *arg, const struct ct_remote_signal *signal);
+    /* Runs before `report`, and may change the thread's registers. May be NULL. */
     enum ct_remote_verdict (*judge)(void *arg, struct ct_remote_signal *signal);
     void *arg;
 };

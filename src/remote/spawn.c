@@ -259,7 +259,8 @@ static char **join_arguments(const struct ct_program_words *words, char *script,
     return joined;
 }
 
-static int start(struct ct_remote **out, struct launch *what, unsigned limit_ms, struct ct_remote_error *error) {
+static int start_program(struct ct_remote **out, struct launch *what, unsigned limit_ms,
+                         struct ct_remote_error *error) {
     struct ct_remote *remote = NULL;
     int status = ct_program_check(what->path, error);
     if (status != CT_OK)
@@ -297,7 +298,7 @@ int ct_remote_spawn(struct ct_remote **out, const struct ct_remote_spawn *what, 
         launch.argv = joined;
     }
     if (status == CT_OK)
-        status = start(out, &launch, limit_ms, error);
+        status = start_program(out, &launch, limit_ms, error);
     free(joined);
     return status;
 }

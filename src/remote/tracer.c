@@ -85,7 +85,7 @@ enum tracer_news ct_tracer_news(struct ct_remote *remote) {
 }
 
 /* Waits for a watched process with a call that does not see jobs: a signal wakes us. We set `blocked`, then look for a
- * job; the caller posts a job, then reads `blocked` (wake). One of the two must see the other, so this order is
+ * job; the caller posts a job, then reads `blocked` (wake_tracer). One of the two must see the other, so this order is
  * fixed. */
 static enum tracer_news wait_watching(struct ct_remote *remote) {
     struct tracer *tracer = &remote->tracer;
@@ -106,7 +106,7 @@ static bool wait_for_job(struct ct_remote *remote) {
     return true;
 }
 
-static void serve(struct ct_remote *remote) {
+static void serve_jobs(struct ct_remote *remote) {
     struct tracer *tracer = &remote->tracer;
     (void)sem_post(&tracer->done);
     while (wait_for_job(remote) && !tracer->quit) {
@@ -137,7 +137,7 @@ static void serve_vforked(void *arg) {
     (void)sigprocmask(SIG_UNBLOCK, &few, NULL);
     (void)prctl(PR_SET_PDEATHSIG, PARENT_DIED);
     if (!is_orphan())
-        serve(remote);
+        serve_jobs(remote);
     (void)syscall(SYS_exit_group, 0);
 }
 
@@ -174,7 +174,7 @@ static void *be_tracer(void *arg) {
     tracer->vforked = false;
     tracer->tid = (int)syscall(SYS_gettid);
     let_be_woken();
-    serve(remote);
+    serve_jobs(remote);
     return NULL;
 }
 
@@ -211,7 +211,7 @@ static void unmap_stack(char *stack) {
     (void)munmap(stack, TRACER_STACK);
 }
 
-static void release(struct tracer *tracer) {
+static void release_tracer(struct tracer *tracer) {
     (void)sem_destroy(&tracer->go);
     (void)sem_destroy(&tracer->done);
     if (tracer->stack)
@@ -231,7 +231,7 @@ int ct_tracer_start(struct ct_remote *remote, bool vforked) {
     (void)sem_init(&tracer->done, 0, 0);
     int status = start_thread(remote);
     if (status != CT_OK) {
-        release(tracer);
+        release_tracer(tracer);
         return status;
     }
     wait_for(&tracer->done);
@@ -241,7 +241,7 @@ int ct_tracer_start(struct ct_remote *remote, bool vforked) {
 
 /* Wakes the tracer for a job. It may have looked for one just before, and start to wait for the process just after the
  * signal. So this is repeated until the tracer is awake. False: it need not be woken. */
-static bool wake(struct tracer *tracer) {
+static bool wake_tracer(struct tracer *tracer) {
     const struct timespec pause = {0, WAKE_US * 1000};
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&tracer->blocked, __ATOMIC_SEQ_CST))
@@ -255,7 +255,7 @@ static bool wake(struct tracer *tracer) {
  * sees the answer. */
 static void wait_until_done(struct ct_remote *remote) {
     struct tracer *tracer = &remote->tracer;
-    while (wake(tracer))
+    while (wake_tracer(tracer))
         if (sem_trywait(&tracer->done) == 0)
             return;
     while (!wait_a_moment(&tracer->done))
@@ -289,12 +289,12 @@ void ct_tracer_end(struct ct_remote *remote) {
         return;
     tracer->quit = true;
     (void)sem_post(&tracer->go);
-    while (wake(tracer))
+    while (wake_tracer(tracer))
         ;
     (void)pthread_join(tracer->thread, NULL);
     if (!tracer->vforked)
         wait_until_gone(tracer->tid);
-    release(tracer);
+    release_tracer(tracer);
 }
 
 /* ---- requests ---- */

@@ -32,14 +32,14 @@ enum { OTHERS_MS = 3000, WAIT_OPTIONS = WEXITED | WSTOPPED | __WALL | __WNOTHREA
 
 /* ---- what a signal will do ---- */
 
-static uint64_t bit(int signal) {
+static uint64_t signal_bit(int signal) {
     return signal > 0 && signal <= 64 ? 1ull << (signal - 1) : 0;
 }
 
-static uint64_t bits(const int *signals, size_t count) {
+static uint64_t signal_bits(const int *signals, size_t count) {
     uint64_t all = 0;
     for (size_t i = 0; i < count; i++)
-        all |= bit(signals[i]);
+        all |= signal_bit(signals[i]);
     return all;
 }
 
@@ -49,12 +49,13 @@ static bool stops_by_default(int signal) {
 
 static bool kills_by_default(int signal) {
     static const int harmless[] = {SIGCHLD, SIGCONT, SIGURG, SIGWINCH};
-    return !stops_by_default(signal) && !(bits(harmless, sizeof harmless / sizeof *harmless) & bit(signal));
+    return !stops_by_default(signal) &&
+           !(signal_bits(harmless, sizeof harmless / sizeof *harmless) & signal_bit(signal));
 }
 
 static bool is_of_crashes(int signal) {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
-    return bits(crashes, sizeof crashes / sizeof *crashes) & bit(signal);
+    return signal_bits(crashes, sizeof crashes / sizeof *crashes) & signal_bit(signal);
 }
 
 /* The program's choice for each signal. If it blocks or ignores a fault, the kernel has already undone that. */
@@ -78,13 +79,13 @@ static void read_dispositions(int pid, int tid, uint64_t *ignored, uint64_t *cau
 /* Is it to be reported? What the signal will do is looked up only if that matters. */
 static bool is_wanted(const struct ct_remote *remote, struct ct_remote_signal *s) {
     const struct ct_remote_watch *what = &remote->watch.what;
-    bool listed = what->signals & bit(s->signal), crash = what->crashes && is_of_crashes(s->signal);
+    bool listed = what->signals & signal_bit(s->signal), crash = what->crashes && is_of_crashes(s->signal);
     if (!listed && !crash && !(what->crashes && kills_by_default(s->signal)))
         return false;
     uint64_t ignored, caught;
     read_dispositions(remote->pid, s->thread.tid, &ignored, &caught);
-    s->handled = caught & bit(s->signal);
-    s->fatal = kills_by_default(s->signal) && !s->handled && !(ignored & bit(s->signal));
+    s->handled = caught & signal_bit(s->signal);
+    s->fatal = kills_by_default(s->signal) && !s->handled && !(ignored & signal_bit(s->signal));
     return listed || crash || s->fatal;
 }
 
@@ -153,7 +154,7 @@ static void read_origin(struct ct_remote_signal *s) {
 }
 
 /* Lets the watcher change the registers. *signal becomes 0 if it is dropped. */
-static void judge(struct ct_remote *remote, struct ct_remote_signal *s, int *signal) {
+static void judge_signal(struct ct_remote *remote, struct ct_remote_signal *s, int *signal) {
     const struct ct_remote_watch *what = &remote->watch.what;
     enum ct_remote_verdict verdict = what->judge ? what->judge(what->arg, s) : CT_REMOTE_SIGNAL_AS_IS;
     if (verdict != CT_REMOTE_SIGNAL_CHANGED && verdict != CT_REMOTE_SIGNAL_DROPPED)
@@ -163,7 +164,7 @@ static void judge(struct ct_remote *remote, struct ct_remote_signal *s, int *sig
 }
 
 /* Reports the signal with which the thread is stopped; true: other threads were halted. */
-static bool tell(struct ct_remote *remote, int tid, int *signal) {
+static bool report_signal(struct ct_remote *remote, int tid, int *signal) {
     struct ct_remote_signal s = {.thread = {.tid = tid}, .signal = *signal};
     if (!is_wanted(remote, &s))
         return false;
@@ -171,14 +172,14 @@ static bool tell(struct ct_remote *remote, int tid, int *signal) {
     if (ct_remote_read_thread_traced(tid, &s.thread) != CT_OK)
         return false;
     read_origin(&s);
-    judge(remote, &s, signal);
+    judge_signal(remote, &s, signal);
     if (!*signal)
         return false;
     if (s.fatal) {
         halt_others(remote, tid);
         show_others(remote, &s);
     }
-    remote->watch.what.told(remote->watch.what.arg, &s);
+    remote->watch.what.report(remote->watch.what.arg, &s);
     return s.fatal;
 }
 
@@ -195,7 +196,7 @@ static void mark_interrupted(struct ct_remote *remote, struct seize_thread *thre
 static void pass_signal(struct ct_remote *remote, int tid, int signal) {
     struct seize_thread thread = {.tid = tid, .signal = signal};
     mark_interrupted(remote, &thread);
-    bool halted = tell(remote, tid, &signal);
+    bool halted = report_signal(remote, tid, &signal);
     (void)ct_trace(PTRACE_CONT, tid, 0, (uint64_t)signal);
     if (halted)
         release_others(remote); /* if it died, they are dying */
@@ -281,7 +282,7 @@ enum tracer_news ct_watch_run(struct ct_remote *remote) {
 /* ---- stop and resume ---- */
 
 /* Brings a thread from any stop to the one that threads of a stopped process are in. */
-static int settle(struct ct_remote *remote, struct seize_thread *thread, uint64_t deadline) {
+static int settle_thread(struct ct_remote *remote, struct seize_thread *thread, uint64_t deadline) {
     struct stop stop;
     int event, signal = 0, status = CT_OK;
     if (!thread->stopped || !ct_trace_look(thread->tid, &stop) || stop.kind == STOP_GONE)
@@ -295,7 +296,7 @@ static int settle(struct ct_remote *remote, struct seize_thread *thread, uint64_
     }
     if (stop.kind == STOP_SIGNAL) {
         signal = stop.number;
-        (void)tell(remote, thread->tid, &signal); /* the threads that it halts are to be stopped anyway */
+        (void)report_signal(remote, thread->tid, &signal); /* the threads that it halts are to be stopped anyway */
         thread->signal = signal;
     }
     status = ct_trace_settle(thread->tid, signal, deadline);
@@ -312,7 +313,7 @@ int ct_watch_stop_traced(struct ct_remote *remote, unsigned limit_ms) {
     set_running(remote, false);
     int status = ct_seize_all(set, limit_ms);
     for (size_t i = 0; status == CT_OK && i < set->count; i++)
-        status = settle(remote, &set->threads[i], deadline);
+        status = settle_thread(remote, &set->threads[i], deadline);
     return status == CT_OK && set->count == 0 ? CT_ERR_NOT_FOUND : status;
 }
 
@@ -342,7 +343,7 @@ static int set_traced(struct ct_remote *remote, void *arg) {
     return CT_OK;
 }
 
-static int prepare(struct watch *watch) {
+static int prepare_watch(struct watch *watch) {
     if (watch->others)
         return CT_OK;
     struct seize_set *others = calloc(1, sizeof *others);
@@ -355,7 +356,7 @@ static int prepare(struct watch *watch) {
 }
 
 int ct_remote_watch(struct ct_remote *remote, const struct ct_remote_watch *what) {
-    int status = prepare(&remote->watch);
+    int status = prepare_watch(&remote->watch);
     if (status != CT_OK)
         return status;
     if (remote->watch.on && remote->tracer.running)

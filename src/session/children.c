@@ -55,7 +55,7 @@ void ct_children_destroy(struct ct_session *s) {
 
 /* ---- the list ---- */
 
-static void ring(struct ct_children *c) {
+static void signal_change(struct ct_children *c) {
     uint64_t one = 1;
     pthread_cond_broadcast(&c->changed);
     (void)!write(c->change_fd, &one, sizeof one);
@@ -102,14 +102,14 @@ static void sum_up(struct ct_session_statistics *sum, const struct ct_session_st
         sum->window_state = one->window_state;
 }
 
-static const struct ct_recording *find(const struct ct_children *c, int pid) {
+static const struct ct_recording *find_recording(const struct ct_children *c, int pid) {
     const struct ct_recording *r = c->list;
     while (r && r->pid != pid)
         r = r->next;
     return r;
 }
 
-static void take_off(struct ct_children *c, struct ct_recording *r) {
+static void remove_recording(struct ct_children *c, struct ct_recording *r) {
     struct ct_session_statistics last;
     ct_recording_statistics(r, &last);
     last.threads_alive = last.lane_bytes = last.lane_used = 0;
@@ -121,7 +121,7 @@ static void take_off(struct ct_children *c, struct ct_recording *r) {
         }
     sum_up(&c->past, &last);
     c->finished++;
-    if (!find(c, r->pid)) /* a program that it executed may be there already */
+    if (!find_recording(c, r->pid)) /* a program that it executed may be there already */
         ct_control_remove(r->session, r->pid);
     pthread_mutex_unlock(&c->mutex);
 }
@@ -175,7 +175,7 @@ static void record_child(struct ct_recording *r) {
     if (!strcmp(reason, "detach"))
         (void)ct_recording_uninstall(r);
     (void)ct_recording_finish(r, reason);
-    take_off(c, r);
+    remove_recording(c, r);
 }
 
 static int follow_fork(struct ct_recording *r, struct ct_task *t) {
@@ -228,7 +228,7 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
     return ct_recording_install(r);
 }
 
-static int begin(struct ct_recording *r, struct ct_task *t) {
+static int begin_child(struct ct_recording *r, struct ct_task *t) {
     r->pid = t->who.pid;
     r->parent_pid = t->parent->pid;
     ct_clock_start_with(&r->clock, &t->parent->clock); /* the child waits for us */
@@ -250,7 +250,7 @@ static void *run_child_thread(void *arg) {
     bool forked = t.request.kind == CT_REQUEST_FORKED;
     struct ct_recording *r = ct_recording_create(s, forked ? CT_ORIGIN_FORK : CT_ORIGIN_EXEC);
     free(arg);
-    int status = r ? begin(r, &t) : CT_ERR_NO_MEMORY;
+    int status = r ? begin_child(r, &t) : CT_ERR_NO_MEMORY;
     if (!status) {
         record_child(r);
     } else if (r && status != CT_ERR_SPAWN_FAILED && status != CT_ERR_NOT_FOUND) {
@@ -267,7 +267,7 @@ static void *run_child_thread(void *arg) {
     close(t.who.pidfd);
     pthread_mutex_lock(&c->mutex);
     c->threads--;
-    ring(c);
+    signal_change(c);
     pthread_mutex_unlock(&c->mutex);
     return NULL;
 }

@@ -117,7 +117,7 @@ static int trigger_remove(struct command *m) {
     return announce(m, status);
 }
 
-static int exclude(struct command *m, bool add) {
+static int change_excluded(struct command *m, bool add) {
     struct ct_session *s = m->c->session;
     pthread_rwlock_wrlock(&s->policy_lock);
     int status = ct_policy_exclude(s->policy, m->operand, add, ct_clock_now(), m->text, SENTENCE);
@@ -126,14 +126,14 @@ static int exclude(struct command *m, bool add) {
 }
 
 static int exclude_add(struct command *m) {
-    return exclude(m, true);
+    return change_excluded(m, true);
 }
 
 static int exclude_remove(struct command *m) {
-    return exclude(m, false);
+    return change_excluded(m, false);
 }
 
-static int record(struct command *m, bool on) {
+static int set_recording(struct command *m, bool on) {
     struct ct_session *s = m->c->session;
     pthread_rwlock_wrlock(&s->policy_lock);
     int status = ct_policy_record(s->policy, on, ct_clock_now(), m->text, SENTENCE);
@@ -142,11 +142,11 @@ static int record(struct command *m, bool on) {
 }
 
 static int record_on(struct command *m) {
-    return record(m, true);
+    return set_recording(m, true);
 }
 
 static int record_off(struct command *m) {
-    return record(m, false);
+    return set_recording(m, false);
 }
 
 static int set_paused(struct command *m, bool paused) {

@@ -104,7 +104,7 @@ static bool is_candidate(const struct ct_recording *r, int pid) {
 }
 
 /* The process may have entered its own namespace since: then its number says nothing, but its memory does. */
-static int scan(struct ct_recording *r, int inner) {
+static int scan_processes(struct ct_recording *r, int inner) {
     struct dirent *entry;
     int found = 0;
     uint64_t start = ct_clock_now();
@@ -124,19 +124,19 @@ static int scan(struct ct_recording *r, int inner) {
 /* Our number of the process that has the number `inner` in its own pid namespace; 0: none. */
 static int outer_pid(struct ct_recording *r, int inner) {
     int pid = r->drain.other_namespace ? ct_remote_outer_pid(r->pid, inner) : inner;
-    int other = pid > 0 && ct_confirm_maps(r, pid) ? 0 : scan(r, inner);
+    int other = pid > 0 && ct_confirm_maps(r, pid) ? 0 : scan_processes(r, inner);
     return other ? other : pid;
 }
 
 /* ---- requests ---- */
 
-static int hold(int pid, struct ct_confirmed *out) {
+static int hold_process(int pid, struct ct_confirmed *out) {
     *out = (struct ct_confirmed){pid, pid, -1};
     out->pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
     return out->pidfd < 0 ? CT_ERR_NOT_FOUND : 0;
 }
 
-static int refuse(struct ct_confirmed *out) {
+static int refuse_claim(struct ct_confirmed *out) {
     bool ended =
         !ct_confirm_holds(out) || ct_confirm_has_ended(out->pid) || (out->tid > 0 && ct_confirm_has_ended(out->tid));
     int status = ended ? CT_ERR_NOT_FOUND : CT_ERR_PERMISSION_DENIED;
@@ -146,20 +146,20 @@ static int refuse(struct ct_confirmed *out) {
 }
 
 int ct_confirm_child(struct ct_recording *r, int inner, struct ct_confirmed *out) {
-    int status = hold(outer_pid(r, inner), out);
+    int status = hold_process(outer_pid(r, inner), out);
     if (status)
         return status;
     bool good = out->pid != r->pid && is_candidate(r, out->pid) && descends(r, out->pid) && ct_confirm_holds(out);
-    return good ? 0 : refuse(out);
+    return good ? 0 : refuse_claim(out);
 }
 
 int ct_confirm_executing(struct ct_recording *r, int inner_pid, int inner_tid, struct ct_confirmed *out) {
-    int status = hold(inner_pid == r->drain.inner_pid ? r->pid : outer_pid(r, inner_pid), out);
+    int status = hold_process(inner_pid == r->drain.inner_pid ? r->pid : outer_pid(r, inner_pid), out);
     if (status)
         return status;
     out->tid = ct_remote_outer_tid(out->pid, inner_tid);
     bool ours = out->pid == r->pid || (is_candidate(r, out->pid) && descends(r, out->pid));
-    return ours && ct_confirm_maps(r, out->tid) && ct_confirm_holds(out) ? 0 : refuse(out);
+    return ours && ct_confirm_maps(r, out->tid) && ct_confirm_holds(out) ? 0 : refuse_claim(out);
 }
 
 bool ct_confirm_holds(const struct ct_confirmed *confirmed) {

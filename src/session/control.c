@@ -63,7 +63,7 @@ static void write_metrics(const struct ct_control_server *c, bool over) {
         (void)ct_metrics_write(&c->metrics, &labels, s->metrics.place, s->metrics.name);
 }
 
-static void sample(struct ct_control_server *c, bool over) {
+static void sample_metrics(struct ct_control_server *c, bool over) {
     struct ct_session_statistics now = {.size = sizeof now};
     ct_session_statistics(c->session, &now);
     ct_metrics_sample(&c->metrics, &now, ct_clock_now());
@@ -73,11 +73,11 @@ static void sample(struct ct_control_server *c, bool over) {
 /* Does what is due: numbers every second, and what callers want for processes that have just begun. */
 static void tick(struct ct_control_server *c) {
     if (ct_clock_now() - c->metrics.sampled_ns >= SAMPLE_NS)
-        sample(c, false);
+        sample_metrics(c, false);
     (void)ct_command_reconcile(c);
 }
 
-static void *run(void *arg) {
+static void *run_server(void *arg) {
     struct ct_control_server *c = arg;
     for (;;) {
         struct pollfd p[2 + CT_CALLERS] = {{.fd = c->stop_fd, .events = POLLIN}, {.fd = c->listener, .events = POLLIN}};
@@ -174,7 +174,7 @@ int ct_control_start(struct ct_session *s) {
     c->stop_fd = eventfd(0, EFD_CLOEXEC);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    bool started = c->stop_fd >= 0 && !pthread_create(&c->thread, NULL, run, c);
+    bool started = c->stop_fd >= 0 && !pthread_create(&c->thread, NULL, run_server, c);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!started) {
         free_server(c);
@@ -191,7 +191,7 @@ void ct_control_stop(struct ct_session *s) {
     uint64_t one = 1;
     (void)!write(c->stop_fd, &one, sizeof one);
     pthread_join(c->thread, NULL);
-    sample(c, true); /* the last numbers */
+    sample_metrics(c, true); /* the last numbers */
     s->control = NULL;
     free_server(c);
 }

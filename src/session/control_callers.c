@@ -108,7 +108,7 @@ static void wait_for_stop(struct ct_control_server *c, struct ct_control_caller 
     __atomic_store_n(&c->session->asked_to_stop, 1, __ATOMIC_RELEASE);
 }
 
-static void obey(struct ct_control_server *c, struct ct_control_caller *one) {
+static void run_line(struct ct_control_server *c, struct ct_control_caller *one) {
     const char *operand;
     one->line[strcspn(one->line, "\n")] = 0;
     enum ct_session_command which = ct_command_find(one->line, &operand);
@@ -131,12 +131,12 @@ static void go_on_listening(struct ct_control_server *c, struct ct_control_calle
     if (n < 0 || !one->length || (full && !strchr(one->line, '\n')))
         hang_up(one);
     else if (n == 0 || strchr(one->line, '\n'))
-        obey(c, one);
+        run_line(c, one);
 }
 
 /* ---- all callers ---- */
 
-static void expire(struct ct_control_caller *one, uint64_t now) {
+static void expire_caller(struct ct_control_caller *one, uint64_t now) {
     static const char late[] = "error -6 the session did not stop in time; `status` reports whether it still records";
     static const uint64_t limits[] = {
         [CT_CALLER_TALKS] = SILENCE_NS, [CT_CALLER_ANSWERED] = ANSWER_NS, [CT_CALLER_STOPS] = STOP_NS};
@@ -155,7 +155,7 @@ void ct_callers_serve(struct ct_control_server *c) {
             go_on_listening(c, one);
         else if (one->fd >= 0 && one->state == CT_CALLER_ANSWERED)
             go_on_answering(one);
-        expire(one, ct_clock_now());
+        expire_caller(one, ct_clock_now());
     }
 }
 

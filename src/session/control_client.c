@@ -22,7 +22,7 @@ static int left_ms(uint64_t end) {
 /* ---- finding the session ---- */
 
 /* Looks in the places of this user; returns `found` if they add nothing. */
-static int look(int found, int pid, uid_t user, uint64_t end) {
+static int look_in_places(int found, int pid, uid_t user, uint64_t end) {
     char name[CT_CONTROL_PLACE_NAME_SIZE];
     ct_control_place_name(name, pid);
     unsigned count = geteuid() == 0 || geteuid() == user ? CT_CONTROL_PLACE_COUNT
@@ -42,11 +42,11 @@ static int look(int found, int pid, uid_t user, uint64_t end) {
  * may. */
 static int find_server(int pid, uint64_t end) {
     uid_t user = ct_control_place_user_of(pid);
-    int found = look(CT_ERR_NOT_FOUND, pid, geteuid(), end);
+    int found = look_in_places(CT_ERR_NOT_FOUND, pid, geteuid(), end);
     if (user != geteuid())
-        found = look(found, pid, user, end);
+        found = look_in_places(found, pid, user, end);
     if (geteuid() != 0 && user != 0)
-        found = look(found, pid, 0, end);
+        found = look_in_places(found, pid, 0, end);
     return found;
 }
 

@@ -107,7 +107,7 @@ static void copy_names(const struct ct_process_names *names, struct stack *out) 
     }
 }
 
-static void walk(struct ct_crash_watch *h, const struct ct_remote_thread *thread, struct stack *out) {
+static void walk_stack(struct ct_crash_watch *h, const struct ct_remote_thread *thread, struct stack *out) {
     struct ct_process_names names = {0};
     struct ct_process_task task;
     uint64_t block = ct_process_block(&h->process, &thread->regs);
@@ -128,9 +128,9 @@ static void walk_all(struct ct_crash_watch *h, const struct ct_remote_signal *s,
     e->stacks = calloc(others + 1, sizeof *e->stacks);
     if (!e->stacks || ct_process_refresh(&h->process))
         return;
-    walk(h, &s->thread, &e->stacks[e->stack_count++]);
+    walk_stack(h, &s->thread, &e->stacks[e->stack_count++]);
     for (size_t i = 0; i < others; i++)
-        walk(h, &s->others[i], &e->stacks[e->stack_count++]);
+        walk_stack(h, &s->others[i], &e->stacks[e->stack_count++]);
 }
 
 static void free_entry(struct entry *e) {
@@ -149,7 +149,7 @@ static void free_entry(struct entry *e) {
 
 _Static_assert((int)CT_SIGNAL_REGISTERS == (int)CT_REMOTE_CPU_WORDS, "all registers fit");
 
-static void fill(struct ct_signal_record *record, const struct ct_remote_signal *s) {
+static void fill_record(struct ct_signal_record *record, const struct ct_remote_signal *s) {
     *record = (struct ct_signal_record){
         .tid = s->thread.tid,
         .signal = s->signal,
@@ -187,7 +187,7 @@ static void on_signal(void *arg, const struct ct_remote_signal *s) {
     struct ct_recording *r = arg;
     struct ct_crash_watch *h = r->tracing.watch;
     struct ct_signal_record record;
-    fill(&record, s);
+    fill_record(&record, s);
     find_mark(r->session, &record);
     (void)ct_drain_signal(&r->drain, &record);
     keep_entry(h, s, &record);
@@ -196,7 +196,7 @@ static void on_signal(void *arg, const struct ct_remote_signal *s) {
 
 /* ---- watching ---- */
 
-static struct ct_crash_watch *create(struct ct_recording *r) {
+static struct ct_crash_watch *create_watch(struct ct_recording *r) {
     struct ct_crash_watch *h = calloc(1, sizeof *h);
     if (!h)
         return NULL;
@@ -206,10 +206,10 @@ static struct ct_crash_watch *create(struct ct_recording *r) {
     return h;
 }
 
-static int watch(struct ct_recording *r, const struct wish *wish) {
+static int watch_signals(struct ct_recording *r, const struct wish *wish) {
     const struct ct_remote_watch what = {
-        .signals = wish->signals, .crashes = wish->crashes, .told = on_signal, .judge = judge, .arg = r};
-    if (!r->tracing.watch && !(r->tracing.watch = create(r)))
+        .signals = wish->signals, .crashes = wish->crashes, .report = on_signal, .judge = judge, .arg = r};
+    if (!r->tracing.watch && !(r->tracing.watch = create_watch(r)))
         return CT_ERR_NO_MEMORY;
     return ct_remote_watch(r->remote, &what);
 }
@@ -218,28 +218,28 @@ int ct_crash_watch_begin(struct ct_recording *r) {
     struct wish wish = wish_of(r->session);
     if (r->tracing.outside_tracers || ct_remote_is_watched(r->remote) || (!wish.signals && !wish.crashes))
         return 0;
-    return watch(r, &wish);
+    return watch_signals(r, &wish);
 }
 
-static int apply(struct ct_recording *r) {
+static int apply_policy(struct ct_recording *r) {
     struct wish wish = wish_of(r->session);
     if (!wish.signals && !wish.crashes) {
         ct_crash_watch_release(r);
         return 0;
     }
     if (ct_remote_is_watched(r->remote))
-        return watch(r, &wish);
+        return watch_signals(r, &wish);
     bool paused = ct_remote_is_stopped(r->remote);
     int status = ct_recording_stop(r);
     if (!status)
-        status = watch(r, &wish);
+        status = watch_signals(r, &wish);
     if (!paused && ct_remote_is_stopped(r->remote))
         (void)ct_remote_resume(r->remote);
     return status;
 }
 
 int ct_crash_watch_apply(struct ct_recording *r) {
-    return r->remote && r->times.resumed_at && !r->tracing.outside_tracers ? apply(r) : 0;
+    return r->remote && r->times.resumed_at && !r->tracing.outside_tracers ? apply_policy(r) : 0;
 }
 
 void ct_crash_watch_release(struct ct_recording *r) {

@@ -112,7 +112,7 @@ void ct_policy_put(const struct ct_policy *p, struct ct_json *j) {
 
 /* ---- life ---- */
 
-static void describe(struct ct_policy *p, const struct ct_session_options *o) {
+static void describe_settings(struct ct_policy *p, const struct ct_session_options *o) {
     static const char *const modes[] = {"marked", "always", "off"};
     struct ct_windows_options w = ct_windows_options_of(o);
     snprintf(p->settings, sizeof p->settings,
@@ -121,7 +121,7 @@ static void describe(struct ct_policy *p, const struct ct_session_options *o) {
              (unsigned long long)w.pre_events, (unsigned long long)w.post_events);
 }
 
-static int insert(struct ct_policy *p, const char *text, char *error, size_t size);
+static int insert_trigger(struct ct_policy *p, const char *text, char *error, size_t size);
 
 int ct_policy_create(struct ct_policy **out, const struct ct_session_options *o, uint64_t now_ns, char *error,
                      size_t size) {
@@ -130,9 +130,9 @@ int ct_policy_create(struct ct_policy **out, const struct ct_session_options *o,
     if (status)
         return status;
     p->recording = true;
-    describe(p, o);
+    describe_settings(p, o);
     for (size_t i = 0; o->triggers && o->triggers[i] && !status; i++) {
-        status = insert(p, o->triggers[i], error, size);
+        status = insert_trigger(p, o->triggers[i], error, size);
         status = status == CT_ERR_ALREADY_HOOKED ? 0 : status;
     }
     if (status) {
@@ -173,19 +173,19 @@ static int take_bit(struct ct_policy *p, struct ct_trigger *t, char *error, size
     return 0;
 }
 
-static size_t find(const struct ct_policy *p, const char *text) {
+static size_t find_trigger(const struct ct_policy *p, const char *text) {
     size_t i = 0;
     while (i < p->count && strcmp(p->triggers[i]->text, text))
         i++;
     return i;
 }
 
-static int insert(struct ct_policy *p, const char *text, char *error, size_t size) {
+static int insert_trigger(struct ct_policy *p, const char *text, char *error, size_t size) {
     struct ct_trigger parsed;
     int status = ct_policy_parse(text, &parsed, error, size);
     if (status)
         return status;
-    if (find(p, text) < p->count)
+    if (find_trigger(p, text) < p->count)
         return refuse(CT_ERR_ALREADY_HOOKED, error, size, "the trigger \"%s\" is there already", text);
     if (p->count == CT_POLICY_MAX)
         return refuse(CT_ERR_NO_SPACE, error, size,
@@ -203,14 +203,14 @@ static int insert(struct ct_policy *p, const char *text, char *error, size_t siz
 }
 
 int ct_policy_add(struct ct_policy *p, const char *text, uint64_t now_ns, char *error, size_t size) {
-    int status = insert(p, text, error, size);
+    int status = insert_trigger(p, text, error, size);
     if (!status)
         note_version(p, now_ns, "trigger add", text);
     return status;
 }
 
 int ct_policy_remove(struct ct_policy *p, const char *text, uint64_t now_ns, char *error, size_t size) {
-    size_t i = find(p, text);
+    size_t i = find_trigger(p, text);
     if (i == p->count)
         return refuse(CT_ERR_NOT_FOUND, error, size,
                       "there is no trigger \"%s\"; `contrail ctl PID trigger list` shows them", text);

@@ -56,7 +56,7 @@ static int take_glob(struct parse *p, const char *text) {
 }
 
 /* Cuts the value at its last colon and returns what came after it. NULL: no colon. */
-static char *cut(char *text) {
+static char *cut_at_colon(char *text) {
     char *colon = strrchr(text, ':');
     if (colon)
         *colon++ = 0;
@@ -84,7 +84,7 @@ static bool parse_value(const char *text, int64_t *out) {
 static int parse_return(struct parse *p) {
     static const char *const compares[] = {"eq", "ne", "lt", "gt"};
     struct ct_trigger *t = p->trigger;
-    const char *value = cut(p->value), *compare = value ? cut(p->value) : NULL;
+    const char *value = cut_at_colon(p->value), *compare = value ? cut_at_colon(p->value) : NULL;
     size_t i = 0;
     if (!compare)
         return misses(p, "does not say which return values");
@@ -126,7 +126,7 @@ static bool parse_duration(const char *text, uint64_t *out) {
 }
 
 static int parse_slow(struct parse *p) {
-    const char *limit = cut(p->value);
+    const char *limit = cut_at_colon(p->value);
     if (!limit)
         return misses(p, "does not say how slow");
     if (!parse_duration(limit, &p->trigger->slow_ns))

@@ -158,7 +158,7 @@ const char *ct_recording_note_exit(struct ct_recording *r, int status) {
     return status >= 0 && WIFSIGNALED(status) ? "signal" : "exit";
 }
 
-static void forget(struct ct_recording *r) {
+static void release_target(struct ct_recording *r) {
     ct_requests_stop(r);
     ct_crash_watch_end(r);
     (void)ct_drain_finish(&r->drain);
@@ -203,7 +203,7 @@ int ct_recording_finish(struct ct_recording *r, const char *reason) {
                           why, remedy);
     struct ct_session_statistics last;
     ct_recording_statistics(r, &last); /* kept in r->last */
-    forget(r);
+    release_target(r);
     return status;
 }
 
@@ -219,7 +219,7 @@ void ct_recording_read_program(struct ct_recording *r) {
 void ct_recording_destroy(struct ct_recording *r) {
     if (!r)
         return;
-    forget(r);
+    release_target(r);
     free_missed(r);
     ct_place_drop(r->trace.place);
     ct_recording_free_code(r);

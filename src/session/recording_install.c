@@ -243,7 +243,7 @@ static void withdraw(struct ct_recording *r) {
     drop_trace(r);
 }
 
-static int install(struct ct_recording *r) {
+static int install_in_target(struct ct_recording *r) {
     uint64_t start = ct_clock_now();
     struct ct_remote_error error = {""};
     int status = check_time(r, start, "planning");
@@ -273,7 +273,7 @@ static int install(struct ct_recording *r) {
 }
 
 int ct_recording_install(struct ct_recording *r) {
-    int status = install(r);
+    int status = install_in_target(r);
     if (status) {
         withdraw(r);
         return status;

@@ -119,7 +119,7 @@ static int make_room(struct ct_recording *r, size_t hooks) {
 }
 
 /* Called before the first event of the new hooks. */
-static int announce(struct ct_recording *r, const struct ct_shared_plan *shared) {
+static int announce_plan(struct ct_recording *r, const struct ct_shared_plan *shared) {
     size_t hooks = r->modules.next_hook + shared->plan->hook_count;
     int status = make_room(r, hooks);
     if (status)
@@ -131,7 +131,7 @@ static int announce(struct ct_recording *r, const struct ct_shared_plan *shared)
 }
 
 /* Other threads may be reading the list. */
-static int keep(struct ct_recording *r, struct ct_shared_plan *shared, bool installed) {
+static int keep_plan(struct ct_recording *r, struct ct_shared_plan *shared, bool installed) {
     pthread_mutex_lock(&r->mutex);
     struct ct_shared_plan **more = realloc(r->modules.more, (r->modules.more_count + 1) * sizeof *more);
     r->modules.more = more ? more : r->modules.more;
@@ -177,7 +177,7 @@ static int try_to_add(struct ct_recording *r, const struct survey *s, struct ct_
         return 0;
     if (r->stalk)
         return 0; /* only names are needed */
-    status = announce(r, *out);
+    status = announce_plan(r, *out);
     if (!status)
         status = ct_recording_stop(r);
     if (!status)
@@ -207,7 +207,7 @@ static int add_new(struct ct_recording *r, const struct survey *s) {
     }
     if (shared && status)
         give_up(shared->plan, status == CT_ERR_NO_SPACE ? CT_HOOK_SKIP_NO_ROOM : CT_HOOK_SKIP_CAME_LATER);
-    if (shared && (!shared->plan->module_count || keep(r, shared, status != CT_ERR_NO_SPACE)))
+    if (shared && (!shared->plan->module_count || keep_plan(r, shared, status != CT_ERR_NO_SPACE)))
         ct_recording_release(shared);
     else if (shared)
         (void)ct_manifest_write_symbols(r);
@@ -236,7 +236,7 @@ int ct_recording_update_modules(struct ct_recording *r) {
 
 /* ---- forks, and the end ---- */
 
-static int inherit(struct ct_recording *r, const struct ct_recording *parent) {
+static int inherit_plans(struct ct_recording *r, const struct ct_recording *parent) {
     r->modules.next_module = parent->modules.next_module;
     r->modules.next_hook = parent->modules.next_hook;
     if (parent->modules.gone_count && make_gone_room(r, parent->modules.gone_count))
@@ -262,7 +262,7 @@ static int inherit(struct ct_recording *r, const struct ct_recording *parent) {
 
 int ct_recording_inherit_modules(struct ct_recording *r, struct ct_recording *parent) {
     pthread_mutex_lock(&parent->work); /* its request thread may be adding some */
-    int status = inherit(r, parent);
+    int status = inherit_plans(r, parent);
     pthread_mutex_unlock(&parent->work);
     if (status || !r->modules.more_count)
         return status;

@@ -46,7 +46,7 @@ static size_t scaled(size_t lane, uint64_t all, uint64_t room) {
     return lane == 0 ? 0 : size < LEAST_LANE ? LEAST_LANE : size;
 }
 
-static void note(struct ct_recording *r, const char *text) {
+static void note_limit(struct ct_recording *r, const char *text) {
     if (r->origin <= CT_ORIGIN_ATTACH)
         snprintf(r->session->note, sizeof r->session->note, "%s", text);
 }
@@ -69,11 +69,11 @@ static int check_tasks(struct ct_recording *r) {
         "the program may start only %llu more processes and threads (ulimit -u, or pids.max of the container), and "
         "contrail's own count among them: raise the limit, or use --no-children, so that it gets what it needs",
         (unsigned long long)left);
-    note(r, text);
+    note_limit(r, text);
     return 0;
 }
 
-static int refuse(struct ct_recording *r, uint64_t left, uint64_t needed) {
+static int refuse_memory(struct ct_recording *r, uint64_t left, uint64_t needed) {
     return ct_recording_fail(
         r, CT_ERR_NO_MEMORY,
         "the memory limit of its cgroup leaves %llu MiB to process %d, of which recording takes at "
@@ -83,7 +83,7 @@ static int refuse(struct ct_recording *r, uint64_t left, uint64_t needed) {
 }
 
 /* Lanes are mapped with a gap beside each chunk. */
-static uint64_t mapped(const struct ct_recording *r, const struct ct_lane_options *lane) {
+static uint64_t mapped_bytes(const struct ct_recording *r, const struct ct_lane_options *lane) {
     uint64_t bytes = 2 * ((uint64_t)lane->index_memory + lane->detail_memory) + lane->extra + SPACE_MIB * MIB;
     if (r->session->options.stalk)
         return bytes + STALK_SPACE_MIB * MIB;
@@ -95,7 +95,7 @@ static uint64_t mapped(const struct ct_recording *r, const struct ct_lane_option
 /* At the start, the program still has as much as we take. (A forked child inherits our part from its parent.) */
 static int check_address_space(struct ct_recording *r, const struct ct_lane_options *lane) {
     uint64_t left = ct_room_address_space("", r->pid);
-    uint64_t needed = left == CT_ROOM_UNLIMITED || r->origin == CT_ORIGIN_FORK ? 0 : mapped(r, lane);
+    uint64_t needed = left == CT_ROOM_UNLIMITED || r->origin == CT_ORIGIN_FORK ? 0 : mapped_bytes(r, lane);
     if (needed <= left / 2)
         return 0;
     return ct_recording_fail(
@@ -119,7 +119,7 @@ int ct_recording_fit(struct ct_recording *r, struct ct_lane_options *lane) {
         return 0;
     uint64_t least = LEAST_LANE * (lane->detail_memory ? 2 : 1);
     if (lanes <= least || beside + least > left / 2)
-        return refuse(r, left, beside + (lanes < least ? lanes : least));
+        return refuse_memory(r, left, beside + (lanes < least ? lanes : least));
     uint64_t room = left / 2 - beside;
     lane->index_memory = scaled(lane->index_memory, lanes, room);
     lane->detail_memory = scaled(lane->detail_memory, lanes, room);
@@ -129,6 +129,6 @@ int ct_recording_fit(struct ct_recording *r, struct ct_lane_options *lane) {
         "come fast",
         (unsigned long long)(left / MIB), (unsigned long long)(lane->index_memory / MIB),
         lane->detail_memory ? " and --detail-mem as small" : "");
-    note(r, text);
+    note_limit(r, text);
     return 0;
 }

@@ -260,7 +260,7 @@ void ct_session_destroy(struct ct_session *s) {
 /* ---- transitions ---- */
 
 /* Undoes everything; the process runs on. */
-static int failed(struct ct_session *s, int status) {
+static int undo_failed(struct ct_session *s, int status) {
     ct_session_move(s, CT_SESSION_FAILED);
     pthread_mutex_lock(&s->mutex);
     struct ct_recording *r = s->first;
@@ -305,13 +305,13 @@ int ct_session_spawn_suspended(struct ct_session *s, char *const *argv, char *co
         return bad_state(s, "starting a program");
     int status = begin_process(s, CT_ORIGIN_SPAWN);
     if (status)
-        return failed(s, status);
+        return undo_failed(s, status);
     struct ct_remote_error error = {""};
     const struct ct_remote_spawn what = {.path = argv[0], .argv = argv, .envp = envp};
     unsigned limit = s->options.startup_timeout_ms ? s->options.startup_timeout_ms : SPAWN_LIMIT_MS;
     status = ct_remote_spawn(&s->first->remote, &what, limit, &error);
     if (status)
-        return failed(s, ct_recording_fail(s->first, status, "%s", error.text));
+        return undo_failed(s, ct_recording_fail(s->first, status, "%s", error.text));
     take_process(s, ct_remote_pid(s->first->remote), true);
     s->first->times.stopped_at = ct_clock_now();
     ct_session_move(s, CT_SESSION_SUSPENDED);
@@ -326,11 +326,11 @@ int ct_session_attach(struct ct_session *s, int pid) {
         return bad_state(s, "attaching");
     int status = begin_process(s, CT_ORIGIN_ATTACH);
     if (status)
-        return failed(s, status);
+        return undo_failed(s, status);
     struct ct_remote_error error = {""};
     status = ct_remote_open(&s->first->remote, pid, &error);
     if (status)
-        return failed(s, ct_recording_fail(s->first, status, "%s", error.text));
+        return undo_failed(s, ct_recording_fail(s->first, status, "%s", error.text));
     take_process(s, pid, false);
     ct_session_move(s, CT_SESSION_ATTACHED);
     return 0;
@@ -348,7 +348,7 @@ int ct_session_install_full_coverage(struct ct_session *s) {
     if (!status)
         status = ct_control_start(s);
     if (status)
-        return failed(s, status);
+        return undo_failed(s, status);
     if (suspended)
         ct_session_move(s, CT_SESSION_ATTACHED);
     return 0;

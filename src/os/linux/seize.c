@@ -131,7 +131,7 @@ static int request(const struct seize_set *s, int tid, bool *seized) {
     return status;
 }
 
-static int seize(struct seize_set *s, int tid, bool *found) {
+static int seize_one(struct seize_set *s, int tid, bool *found) {
     bool seized = false;
     int status = request(s, tid, &seized);
     if (!seized)
@@ -173,7 +173,7 @@ static int scan_directory(struct seize_set *s, long fd, bool *found, size_t *lis
             ++*listed;
             if (tid == s->except || is_known(s, tid, &cursor) || ct_os_is_kernel_worker(s->pid, tid))
                 continue;
-            int status = seize(s, tid, found);
+            int status = seize_one(s, tid, found);
             if (status != CT_OK)
                 return status;
         }
@@ -205,7 +205,7 @@ static int scan(struct seize_set *s, bool *found, bool *complete) {
 /* ---- waiting ---- */
 
 /* What wait reports about a thread now; info->si_pid is 0 if it reports nothing. */
-static long look(int tid, siginfo_t *info, int more_options) {
+static long look_at_thread(int tid, siginfo_t *info, int more_options) {
     info->si_pid = 0;
     int options = WEXITED | WSTOPPED | WNOHANG | __WALL | more_options;
     return syscall6(__NR_waitid, 1 /* P_PID */, tid, (long)info, options, 0, 0);
@@ -218,7 +218,7 @@ static bool is_stop(const siginfo_t *info) {
 int ct_seize_poll(const struct seize_set *s, struct seize_thread *thread, int *event) {
     siginfo_t info;
     *event = 0;
-    long result = look(thread->tid, &info, WNOWAIT);
+    long result = look_at_thread(thread->tid, &info, WNOWAIT);
     if (result == -ECHILD) {
         thread->gone = true;
         return CT_OK;
@@ -227,7 +227,7 @@ int ct_seize_poll(const struct seize_set *s, struct seize_thread *thread, int *e
         return status_of(result);
     if (!is_stop(&info)) {
         if (thread->tid != s->child)
-            (void)look(thread->tid, &info, 0); /* reaps it */
+            (void)look_at_thread(thread->tid, &info, 0); /* reaps it */
         thread->gone = true;
         return CT_OK;
     }
@@ -332,7 +332,7 @@ bool ct_seize_were_killed(const struct seize_set *s) {
     siginfo_t info;
     if (s->count == 0)
         return false;
-    long result = look(s->threads[0].tid, &info, WNOWAIT);
+    long result = look_at_thread(s->threads[0].tid, &info, WNOWAIT);
     return failed(result) || (info.si_pid != 0 && !is_stop(&info));
 }
 

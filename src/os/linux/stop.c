@@ -76,7 +76,7 @@ static struct ct_os_stopped *allocate(int pid, unsigned limit_ms) {
     return s;
 }
 
-static void release(struct ct_os_stopped *s) {
+static void release_stop(struct ct_os_stopped *s) {
     uint64_t mask = s->signal_mask;
     ct_seize_release(&s->set);
     (void)ct_os_free(s, sizeof *s);
@@ -144,7 +144,7 @@ int ct_os_stop_threads_within(struct ct_os_stopped **out, unsigned limit_ms) {
         status = wait_for_stop(s);
     forbid_tracing(s);
     if (status != CT_OK) {
-        release(s);
+        release_stop(s);
         return status;
     }
     *out = s;
@@ -158,7 +158,7 @@ int ct_os_stop_threads(struct ct_os_stopped **out) {
 void ct_os_resume_threads(struct ct_os_stopped *s) {
     ct_stop_set(&s->command, COMMAND_RESUME);
     reap_helper(s);
-    release(s);
+    release_stop(s);
 }
 
 /* ---- the stopped threads ---- */
