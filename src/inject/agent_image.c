@@ -1,4 +1,5 @@
-/* See agent_image.h. The images are part of this program, so they are trusted; tests/tools checks what they may contain. */
+/* See agent_image.h. The images are part of this program, so they are trusted; tests/tools checks what they may
+ * contain. */
 #include "inject/agent_image.h"
 #include "isa/machine.h"
 #include "os/os.h"
@@ -45,7 +46,7 @@ static void relocate(uint8_t *bytes, uint64_t address, const Elf64_Dyn *dynamic)
     const Elf64_Rela *r = (const Elf64_Rela *)(bytes + table);
     for (uint64_t i = 0; table && i < size / sizeof *r; i++) {
         uint64_t value = address + (uint64_t)r[i].r_addend;
-        /* Others are of weak symbols that are not there. */
+        /* Other relocations are for weak symbols that do not exist. */
         if (ELF64_R_TYPE(r[i].r_info) == ct_machine_host()->reloc_relative)
             memcpy(bytes + r[i].r_offset, &value, sizeof value);
     }

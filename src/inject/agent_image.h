@@ -1,5 +1,5 @@
-/* The agents' ELF images that we carry inside ourselves: two loadable pieces, position-independent, no relocations but those that
- * add the address that the image is loaded at. */
+/* The agents' ELF images, which are part of this program. Each has two loadable pieces, is position-independent, and
+ * its only relocations add the load address. */
 #ifndef CT_INJECT_AGENT_IMAGE_H
 #define CT_INJECT_AGENT_IMAGE_H
 
@@ -10,9 +10,9 @@ extern const uint8_t ct_agent_image[];       /* records hooked calls (agent/agen
 extern const uint8_t ct_stalk_agent_image[]; /* follows threads (agent/stalk_agent.c) */
 
 size_t ct_agent_memory_size(const uint8_t *image); /* from offset 0 to the end of its .bss */
-size_t ct_agent_text_size(const uint8_t *image);   /* executable and read-only from offset 0, in whole pages */
+size_t ct_agent_text_size(const uint8_t *image);   /* from offset 0, executable and read-only, in whole pages */
 uint64_t ct_agent_entry(const uint8_t *image);     /* offset */
-/* Puts it into memory_size zeroed bytes, as it is to be at `address`. */
+/* Copies it into memory_size zeroed bytes, relocated for `address`. */
 void ct_agent_load(const uint8_t *image, uint8_t *bytes, uint64_t address);
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-/* Of all codes together: a patch for each function, a region for each stretch of memory with stubs. */
+/* Limits for all codes together: a patch for each function, a region for each range of memory with stubs. */
 #define MAX_PATCHES (1u << 21)
 #define MAX_REGIONS 65536u
 #define MAX_CODES   65536u
@@ -23,7 +23,8 @@ struct boot_search {
     bool other_version;
 };
 
-/* A recorder that was killed on its way in may have left a name for tables that are not there yet: others see to that (eject_left.h). */
+/* A recorder that was killed while it injected may have left a name for tables that do not exist yet; eject_left.h
+ * handles that. */
 static int look_for_boot(void *arg, const struct ct_os_map *map) {
     struct boot_search *s = arg;
     struct ct_shm_control control;
@@ -74,7 +75,7 @@ static int add_code(struct ct_ejection *e, const struct ct_boot_code *code) {
     return 0;
 }
 
-/* A child that a recorded process has forked carries hooks, but its parent is the one that is recorded. */
+/* The child of a recorded process has hooks too, but only its parent is recorded. */
 static bool is_recorded(struct ct_remote *remote, const struct ct_boot *boot) {
     return boot->pid == ct_remote_inner_pid(remote) && ct_recorder_is_alive(remote, boot->shm);
 }
@@ -109,7 +110,7 @@ static int by_pc(const void *a, const void *b) {
     return x->pc < y->pc ? -1 : x->pc > y->pc;
 }
 
-/* Where threads go that stand on springboards which are taken away. */
+/* Finds where threads on springboards that are removed continue. */
 static int make_forwards(struct ct_ejection *e) {
     struct ct_eject_forward *forwards = malloc((2 * e->patch_count + 1) * sizeof *forwards);
     uint64_t count = 0;
@@ -187,9 +188,9 @@ static uint64_t forwarded(const void *arg, uint64_t pc, bool in_call) {
     return found ? found->to : 0;
 }
 
-/* Taken back is only what is ours. A module that is gone must not keep the others from being restored; but when there is no time
- * left, nobody knows what was seen. */
-static int restore(struct ct_ejection *e, bool services) {
+/* Restores only patches that are ours. A module that is gone must not keep the others from being restored. But if the
+ * time is over, the result is unknown. */
+static int restore_patches(struct ct_ejection *e, bool services) {
     struct ct_page_writer w = ct_stopped_writer(e->remote);
     int result = 0;
     for (uint64_t i = 0; i < e->patch_count; i++) {
@@ -205,7 +206,7 @@ static int restore(struct ct_ejection *e, bool services) {
     return result ? result : status;
 }
 
-/* What is left to take back are services: as long as there are stubs' addresses on stacks, unwinders must know of them. */
+/* Only services are left to restore: as long as stubs' addresses are on stacks, unwinders must know about them. */
 static int keep_services(struct ct_ejection *e) {
     uint64_t count = 0;
     for (uint64_t i = 0; i < e->patch_count; i++)
@@ -218,11 +219,11 @@ static int keep_services(struct ct_ejection *e) {
 int ct_eject_hooks(struct ct_ejection *e) {
     int status = ct_stopped_move_threads(e->remote, forwarded, e);
     if (!status)
-        status = restore(e, false);
+        status = restore_patches(e, false);
     return status ? status : keep_services(e);
 }
 
-/* ---- who is inside ---- */
+/* ---- threads inside our code ---- */
 
 static bool is_in_region(const struct ct_ejection *e, uint64_t pc) {
     uint64_t low = 0, high = e->region_count;
@@ -243,49 +244,50 @@ static bool is_ours(const void *ejection, uint64_t pc) {
 
 /* ---- handlers of faults ---- */
 
-static int action(struct ct_ejection *e, int signal, uint64_t new, uint64_t old) {
+static int call_sigaction(struct ct_ejection *e, int signal, uint64_t new, uint64_t old) {
     int64_t result;
     const uint64_t a[6] = {(uint64_t)signal, new, old, 8};
     int status = ct_remote_syscall(e->remote, SYS_rt_sigaction, a, &result);
     return status ? status : result ? CT_ERR_SYSTEM : 0;
 }
 
-/* The program's own again. A process that forbids it to itself has been asked in vain when its handlers were taken over, too. */
+/* Gives the signals back to the program's own handlers. A process that forbids this call to itself also refused when
+ * its handlers were to be replaced. */
 static int restore_handlers(struct ct_ejection *e) {
     struct ct_boot_faults faults;
     uint64_t now[4], room = e->boot.faults + offsetof(struct ct_boot_faults, room);
     if (!e->boot.faults || ct_remote_read(e->remote, e->boot.faults, &faults, sizeof faults))
         return 0;
     for (int signal = 1; signal < CT_BOOT_SIGNALS; signal++) {
-        if (!(CT_FAULT_SIGNALS >> signal & 1) || action(e, signal, 0, room) ||
+        if (!(CT_FAULT_SIGNALS >> signal & 1) || call_sigaction(e, signal, 0, room) ||
             ct_remote_read(e->remote, room, now, sizeof now) || !faults.entry || now[0] != faults.entry)
             continue;
         now[0] = faults.handlers[signal];
         int status = ct_remote_write(e->remote, room, now, sizeof now);
         if (!status)
-            status = action(e, signal, room, 0);
+            status = call_sigaction(e, signal, room, 0);
         if (status)
             return status;
     }
     return ct_remote_is_over(e->remote) ? CT_ERR_TIMEOUT : 0;
 }
 
-/* Return addresses are put right only when nobody is inside a stub: who is has yet to read, or to write, one. Afterwards nobody
- * comes back: whoever would has an entry on a shadow stack. */
+/* Return addresses are restored only if no thread is inside a stub: such a thread has yet to read or write one.
+ * Afterwards no thread returns to our code: one that would has an entry on a shadow stack. */
 int ct_eject_settle(struct ct_ejection *e, bool *settled) {
     *settled = false;
     if (ct_remote_comes_to(e->remote, is_ours, e))
         return ct_remote_is_over(e->remote) ? CT_ERR_TIMEOUT : 0;
     int status = ct_eject_bare_stacks(e, settled);
     if (!status && *settled)
-        status = restore(e, true);
+        status = restore_patches(e, true);
     if (!status && *settled)
         status = restore_handlers(e);
     *settled = *settled && !status;
     return status;
 }
 
-/* ---- nothing of ours stays ---- */
+/* ---- removing our memory ---- */
 
 /* The register may be the program's own. */
 static bool is_block(struct ct_ejection *e, uint64_t at) {
@@ -323,8 +325,8 @@ static int unmap_all(struct ct_ejection *e, const struct ct_boot_region *regions
     return status;
 }
 
-/* All from outside: code in the target that calls itself the agent may be the program's own, and a call would run it without the
- * program's seccomp filters. */
+/* Everything is done from outside: code in the target that claims to be the agent may be the program's own, and a call
+ * would run it without the program's seccomp filters. */
 int ct_eject_memory(struct ct_ejection *e) {
     int status = release_threads(e);
     if (!status)

@@ -4,11 +4,11 @@
 
 #include "inject/eject.h"
 
-/* Sorts by address and joins what touches or overlaps. CT_ERR_BAD_FILE: one goes over the end of memory. */
+/* Sorts by address and joins ranges that touch or overlap. CT_ERR_BAD_FILE: a range goes beyond the end of memory. */
 int ct_eject_tidy(struct ct_boot_region *regions, uint64_t *count);
 
-/* Puts real return addresses on all stacks (eject_stacks.c) and notes where the blocks are. *bare: that was possible; false: somebody
- * is in the middle of something. */
+/* Restores real return addresses on all stacks (eject_stacks.c) and notes where the blocks are. *bare false: not
+ * possible now, because some thread is in the middle of something. */
 int ct_eject_bare_stacks(struct ct_ejection *e, bool *bare);
 
 #endif

@@ -9,7 +9,7 @@
 
 #define MOST_RESERVED (1ull << 40)
 
-static void add(struct ct_left *l, uint64_t start, uint64_t size) {
+static void add_range(struct ct_left *l, uint64_t start, uint64_t size) {
     if (size && l->count < sizeof l->list / sizeof l->list[0])
         l->list[l->count++] = (struct ct_boot_region){start, size};
 }
@@ -21,11 +21,11 @@ static int look_at_map(void *arg, const struct ct_os_map *map) {
         l->control.version != CT_SHM_VERSION)
         return 0;
     l->lane = map->start;
-    add(l, map->start, map->end - map->start);
+    add_range(l, map->start, map->end - map->start);
     return 1;
 }
 
-/* A region that was mapped, as long as nobody has changed it. */
+/* A region that was mapped; `ours`: it is still as we mapped it. */
 struct region {
     uint64_t start, size;
     bool ours;
@@ -45,7 +45,7 @@ static void add_regions(struct ct_left *l) {
     for (uint64_t i = 0; regions && i < regions->count && i < CT_SHM_REGIONS; i++) {
         struct region r = {regions->list[i].start, regions->list[i].size, false};
         (void)ct_remote_each_map(l->remote, look_for_region, &r);
-        add(l, r.start, r.ours ? r.size : 0);
+        add_range(l, r.start, r.ours ? r.size : 0);
     }
     free(regions);
 }
@@ -74,7 +74,7 @@ bool ct_left_is_entered(struct ct_left *l) {
     return ct_remote_comes_to(l->remote, is_left, l);
 }
 
-/* The shared memory last: as long as it is there the rest is found. */
+/* The shared memory comes last: as long as it is there the rest can be found. */
 int ct_left_unmap(struct ct_left *l) {
     int64_t result;
     int status = 0;

@@ -1,8 +1,9 @@
-/* What a recorder has left in a stopped target that was killed on its way in, before threads and tables led to it: the shared memory is
- * found by its name, and lists the rest (abi/shm_abi.h: reserved, boot, struct ct_shm_regions).
+/* What a recorder has left in a stopped target if it was killed while it injected, before threads and tables led to its
+ * memory. The shared memory is found by its name, and lists the rest (abi/shm_abi.h: reserved, boot, struct
+ * ct_shm_regions).
  *
- * The lists come from the target: what they name is unmapped, and nothing else is done with it. Of regions only what is still mapped as ours
- * was: the program may have something else there by now. */
+ * The lists come from the target: what they name is unmapped, and not used otherwise. A region is unmapped only if it
+ * is still mapped as ours was: the program may have something else there by now. */
 #ifndef CT_INJECT_EJECT_LEFT_H
 #define CT_INJECT_EJECT_LEFT_H
 
@@ -21,9 +22,9 @@ struct ct_left {
     size_t count;
 };
 
-/* CT_ERR_NOT_FOUND: there is none. */
+/* CT_ERR_NOT_FOUND: nothing is left. */
 int ct_left_find(struct ct_left *left, struct ct_remote *remote);
-/* Is a thread there, or will it come back to it? True also when there is no time to look. */
+/* Is a thread there, or will it return there? Also true if there is no time to check. */
 bool ct_left_is_entered(struct ct_left *left);
 int ct_left_unmap(struct ct_left *left);
 

@@ -1,4 +1,4 @@
-/* Real return addresses: what the shadow stacks in the target know, put back on its stacks. See eject.h. */
+/* Restores real return addresses, which the shadow stacks in the target hold, on its stacks. See eject.h. */
 #include "base/grow.h"
 #include "inject/eject_internal.h"
 #include "hook/runtime.h"
@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Blocks are as many as there were threads at a time. Entries: 16,384 threads with 128 frames each, 64 MiB. */
+/* There are as many blocks as there were threads at a time. Entries: 16,384 threads with 128 frames each, 64 MiB. */
 #define MAX_BLOCKS  65536u
 #define MAX_ENTRIES (1u << 21)
-#define PIECE       4096u /* entries that are read at a time */
+#define PIECE       4096u /* entries that are read at once */
 #define LOOK_STEPS  1024u
 
-/* A return through `slot` to the stub's `resume` is really one to `ret`. */
+/* A return through `slot` to the stub's `resume` really goes to `ret`. */
 struct known_return {
     uint64_t slot, resume, ret;
-    uint64_t order; /* entries that were pushed later have greater ones, in a block */
+    uint64_t order; /* greater for entries that were pushed later, within a block */
 };
 
 struct known_returns {
@@ -24,7 +24,7 @@ struct known_returns {
     struct known_return *at;
     size_t count, capacity;
     uint64_t seen;
-    bool busy; /* somebody is in the middle of something, or not everything is known: our code must stay */
+    bool busy; /* some thread is in the middle of something, or not everything is known: our code must stay */
 };
 
 /* ---- collecting ---- */
@@ -80,7 +80,7 @@ static int add_blocks(struct known_returns *known, uint64_t at) {
     return status;
 }
 
-static int collect(struct known_returns *known, const struct ct_runtime *rt) {
+static int collect_returns(struct known_returns *known, const struct ct_runtime *rt) {
     struct ct_ejection *e = known->e;
     free(e->blocks);
     e->block_count = 0;
@@ -96,23 +96,24 @@ static int collect(struct known_returns *known, const struct ct_runtime *rt) {
     return status ? status : ct_eject_tidy(e->blocks, &e->block_count);
 }
 
-/* ---- putting right ---- */
+/* ---- restoring ---- */
 
-static int compare(uint64_t a, uint64_t b) {
+static int compare_words(uint64_t a, uint64_t b) {
     return a < b ? -1 : a > b;
 }
 
 static int by_slot(const void *a, const void *b) {
     const struct known_return *x = a, *y = b;
-    int result = compare(x->slot, y->slot);
+    int result = compare_words(x->slot, y->slot);
     if (!result)
-        result = compare(x->resume, y->resume);
-    return result ? result : compare(x->order, y->order);
+        result = compare_words(x->resume, y->resume);
+    return result ? result : compare_words(x->order, y->order);
 }
 
-/* The last entry of this stub that was pushed before `order`; else its last one, for it may come from elsewhere. NULL: there is none. */
-static const struct known_return *find(const struct known_return *group, size_t count, uint64_t resume,
-                                       uint64_t order) {
+/* The last entry of this stub that was pushed before `order`; otherwise its last one, as it may come from another
+ * block. NULL: none. */
+static const struct known_return *find_return(const struct known_return *group, size_t count, uint64_t resume,
+                                              uint64_t order) {
     size_t low = 0, high = count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -125,16 +126,16 @@ static const struct known_return *find(const struct known_return *group, size_t 
         return &group[low - 1];
     if (low == count || group[low].resume != resume)
         return NULL;
-    return order == UINT64_MAX ? &group[low] : find(group, count, resume, UINT64_MAX);
+    return order == UINT64_MAX ? &group[low] : find_return(group, count, resume, UINT64_MAX);
 }
 
-/* A chain of tail calls has one slot and several stubs, each leading to the one before. No chain is longer than there are entries:
- * one that is leads nowhere. */
+/* A chain of tail calls has one slot and several stubs, each of which leads to the one before. A chain cannot be longer
+ * than the number of entries: such a chain is a loop. */
 static int real_return(const struct ct_remote *remote, const struct known_return *group, size_t count, uint64_t value,
                        uint64_t *real) {
     uint64_t order = UINT64_MAX;
     const struct known_return *next;
-    for (size_t steps = 0; (next = find(group, count, value, order)); steps++) {
+    for (size_t steps = 0; (next = find_return(group, count, value, order)); steps++) {
         if (steps == count)
             return CT_ERR_BAD_FILE;
         if (steps % LOOK_STEPS == LOOK_STEPS - 1 && ct_remote_is_over(remote))
@@ -146,7 +147,7 @@ static int real_return(const struct ct_remote *remote, const struct known_return
     return 0;
 }
 
-/* Entries of one slot. */
+/* The entries of one slot. */
 struct group {
     const struct known_return *at;
     size_t count;
@@ -154,14 +155,14 @@ struct group {
 
 static bool is_resume(const void *arg, uint64_t value) {
     const struct group *group = arg;
-    return find(group->at, group->count, value, UINT64_MAX) != NULL;
+    return find_return(group->at, group->count, value, UINT64_MAX) != NULL;
 }
 
 static int put_right(struct ct_remote *remote, const struct ct_frame_memory *memory, const struct group *group) {
     struct ct_frame_return now;
     uint64_t real;
     if (ct_frame_find(memory, group->at->slot, is_resume, group, &now))
-        return ct_remote_is_over(remote) ? CT_ERR_TIMEOUT : 0; /* a real one, or a coroutine's stack that is no more */
+        return ct_remote_is_over(remote) ? CT_ERR_TIMEOUT : 0; /* a real address, or a coroutine's stack that is gone */
     int status = real_return(remote, group->at, group->count, now.value, &real);
     if (!status && real != now.value)
         (void)ct_frame_replace(memory, &now, real);
@@ -191,12 +192,12 @@ static int put_all_right(struct ct_remote *remote, const struct known_returns *k
 int ct_eject_bare_stacks(struct ct_ejection *e, bool *bare) {
     struct ct_runtime runtime;
     struct known_returns known = {.e = e};
-    *bare = !e->boot.runtime; /* given up before anybody had a block */
+    *bare = !e->boot.runtime; /* without a runtime, no thread ever had a block */
     if (*bare)
         return 0;
     int status = ct_remote_read(e->remote, e->boot.runtime, &runtime, sizeof runtime);
     if (!status)
-        status = collect(&known, &runtime);
+        status = collect_returns(&known, &runtime);
     if (!status && !known.busy && known.count) {
         qsort(known.at, known.count, sizeof *known.at, by_slot);
         status = put_all_right(e->remote, &known);

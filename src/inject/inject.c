@@ -36,7 +36,7 @@ static int status_of(struct ct_injection *in, int64_t result) {
     return result == -EEXIST ? CT_ERR_BUSY : result == -ENOMEM ? CT_ERR_NO_MEMORY : CT_ERR_SYSTEM;
 }
 
-static int call(struct ct_injection *in, long number, const uint64_t a[6], int64_t *result) {
+static int make_call(struct ct_injection *in, long number, const uint64_t a[6], int64_t *result) {
     int status = ct_remote_syscall(in->remote, number, a, result);
     return status ? status : status_of(in, *result);
 }
@@ -49,7 +49,7 @@ static int call_memfd(struct ct_injection *in, int64_t *fd) {
 int ct_inject_map(struct ct_injection *in, uint64_t at, uint64_t size, int prot, int flags, int fd, uint64_t *out) {
     int64_t result;
     const uint64_t a[6] = {at, size, (uint64_t)prot, (uint64_t)flags, (uint64_t)(int64_t)fd, 0};
-    int status = call(in, SYS_mmap, a, &result);
+    int status = make_call(in, SYS_mmap, a, &result);
     if (!status)
         *out = (uint64_t)result;
     return status;
@@ -58,7 +58,7 @@ int ct_inject_map(struct ct_injection *in, uint64_t at, uint64_t size, int prot,
 int ct_inject_unmap(struct ct_injection *in, uint64_t at, uint64_t size) {
     int64_t result;
     const uint64_t a[6] = {at, size};
-    return call(in, SYS_munmap, a, &result);
+    return make_call(in, SYS_munmap, a, &result);
 }
 
 /* ---- the agent's image and our tables ---- */
@@ -108,7 +108,7 @@ int ct_inject_image(struct ct_injection *in, const uint8_t *agent) {
         return status;
     int64_t result;
     const uint64_t a[6] = {in->image, ct_agent_text_size(agent), PROT_READ | PROT_EXEC};
-    return call(in, SYS_mprotect, a, &result);
+    return make_call(in, SYS_mprotect, a, &result);
 }
 
 static void fill_hooks(const struct ct_target_plan *p, struct ct_hook_entry *hooks, struct ct_boot_stub *stubs,
@@ -156,7 +156,7 @@ static int fill_threads(struct ct_injection *in, struct ct_boot_thread *threads)
 
 /* ---- shared memory ---- */
 
-/* A process that has used up its descriptors gets one more, for as long as we need it, if we may. */
+/* If the process has used up its descriptors, we raise its limit by one for as long as we need it, if we may. */
 static int make_memfd(struct ct_injection *in, int64_t *fd) {
     struct rlimit limit, more;
     int pid = ct_remote_pid(in->remote), status = call_memfd(in, fd);
@@ -170,13 +170,14 @@ static int make_memfd(struct ct_injection *in, int64_t *fd) {
     return status;
 }
 
-/* The pools' offsets are multiples of the window. */
+/* The offsets of the pools are multiples of the window. */
 uint64_t ct_inject_lane_at(const struct ct_injection *in) {
     return round_up(in->shm, in->lane->window);
 }
 
-/* One mapping from the first moment on, which is found by its name. What is behind the end of the file is for the agent. */
-static int reserve(struct ct_injection *in, int fd) {
+/* Makes one mapping, which is found by its name from the beginning. The part after the end of the file is for the
+ * agent. */
+static int reserve_shared(struct ct_injection *in, int fd) {
     struct ct_lane *lane = in->lane;
     uint64_t size = round_up(lane->size, ct_os_page_size()), whole = size + in->image_size, got;
     uint64_t at = ct_inject_find_place(in, whole, lane->window);
@@ -196,9 +197,9 @@ static int reserve(struct ct_injection *in, int fd) {
     return status ? status : CT_ERR_BUSY;
 }
 
-/* Anywhere, should that fail. */
+/* If the reservation fails, the lane goes anywhere. */
 static int map_lane(struct ct_injection *in, int fd) {
-    if (!in->shm && !reserve(in, fd))
+    if (!in->shm && !reserve_shared(in, fd))
         return 0;
     int status = 0;
     if (!in->shm) {
@@ -228,11 +229,11 @@ int ct_inject_shared(struct ct_injection *in, const uint8_t *agent, uint64_t tab
     if (!status)
         status = ct_lane_seal(in->lane);
     const uint64_t shut[6] = {(uint64_t)fd};
-    (void)call(in, SYS_close, shut, &result);
+    (void)make_call(in, SYS_close, shut, &result);
     return status;
 }
 
-/* Before it is mapped. */
+/* Called before the region is mapped. */
 static void list_region(struct ct_injection *in, const struct ct_target_region *region) {
     struct ct_shm_regions *r = in->lane->regions;
     uint64_t count = in->listed;
@@ -243,7 +244,7 @@ static void list_region(struct ct_injection *in, const struct ct_target_region *
     __atomic_store_n(&r->count, ++in->listed, __ATOMIC_RELEASE);
 }
 
-/* From now on the agent's tables, which the shared memory leads to, have all of it. */
+/* From now on the agent's tables list everything, and the shared memory leads to them. */
 static void forget_lists(struct ct_injection *in) {
     struct ct_shm_control *c = in->lane->control;
     __atomic_store_n(&in->lane->regions->count, 0, __ATOMIC_RELEASE);
@@ -271,7 +272,8 @@ static int map_regions(struct ct_injection *in) {
     return 0;
 }
 
-/* Tells the shared code of a region what it finds blocks by, and to do so when the program uses GS itself. */
+/* Writes into a region's shared code where it finds blocks, and switches it to the table if the program uses GS
+ * itself. */
 static int finish_code(struct ct_injection *in, uint64_t region, bool by_table) {
     const uint64_t literals[CT_TABLE_LITERALS / 8] = {in->table, in->stray};
     uint64_t offset, word;
@@ -289,7 +291,7 @@ static int finish_codes(struct ct_injection *in, bool by_table) {
     return status;
 }
 
-/* The agent may have switched by itself. */
+/* The agent may have switched to the table by itself. */
 static int finish_more(struct ct_injection *in) {
     uint32_t by_table;
     int status = ct_remote_read(in->remote, in->boot + offsetof(struct ct_boot, by_table), &by_table, sizeof by_table);
@@ -298,7 +300,7 @@ static int finish_more(struct ct_injection *in) {
 
 /* ---- starting the agent ---- */
 
-/* A status comes from the target's memory: one of ours, or it has failed. */
+/* The status comes from the target's memory: anything that is not one of ours counts as a failure. */
 int ct_inject_said(int32_t status) {
     return status <= 0 ? status : CT_ERR_SYSTEM;
 }
@@ -314,7 +316,7 @@ static int run_agent(struct ct_injection *in, struct ct_boot *boot) {
     return status ? status : ct_inject_said(boot->status);
 }
 
-/* Else the program would be told our entry when it asks for its handler. */
+/* Otherwise a program that asks for its handler would get our entry. */
 static bool watches_actions(const struct ct_target_plan *plan) {
     for (size_t i = 0; i < plan->hook_count; i++)
         if (plan->hooks[i].special == CT_SPECIAL_SIGACTION)
@@ -373,7 +375,7 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
     return status ? status : finish_codes(in, in->by_table);
 }
 
-/* To be followed, a program must not use GS itself. */
+/* A program that uses GS itself cannot be followed. */
 int ct_inject_check_gs(struct ct_remote *remote, struct ct_remote_error *error) {
     for (size_t i = 0; i < ct_remote_thread_count(remote); i++) {
         struct ct_registers regs;
@@ -386,7 +388,8 @@ int ct_inject_check_gs(struct ct_remote *remote, struct ct_remote_error *error) 
     return 0;
 }
 
-/* Does the program use GS? One that hooks itself, or is followed, has stubs in its code that another engine does not know. */
+/* Does the program use GS? A program that hooks itself, or is followed, has stubs in its code that another engine does
+ * not know. */
 static int look_at_gs(struct ct_injection *in, struct ct_remote_error *error) {
     for (size_t i = 0; i < ct_remote_thread_count(in->remote); i++) {
         struct ct_registers regs;
@@ -401,7 +404,7 @@ static int look_at_gs(struct ct_injection *in, struct ct_remote_error *error) {
     return 0;
 }
 
-/* A start that failed: nobody has been in our memory yet. */
+/* After a start that failed: no thread has been in our memory yet. */
 static void unmap_all(struct ct_injection *in) {
     for (size_t i = 0; i < in->regions_mapped; i++)
         (void)ct_inject_unmap(in, in->plan->regions[i].address, in->plan->regions[i].size);
@@ -434,7 +437,7 @@ int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct
     return ct_inject_explain(in, status, error);
 }
 
-/* The tables of its copy tell whose it is. */
+/* The tables in the child's copy name the process they belong to. */
 int ct_inject_lane(struct ct_injection *in, struct ct_remote *remote, const struct ct_injection *parent,
                    struct ct_lane *lane, const struct ct_injection_options *options, struct ct_remote_error *error) {
     *in = *parent;
@@ -458,7 +461,7 @@ static int read_blocks(struct ct_injection *in, struct ct_boot_thread *threads, 
     return status ? status : ct_remote_read(in->remote, boot.threads, threads, count * sizeof *threads);
 }
 
-/* Every thread has what stubs read before the first patch: a GS of zero would fault. */
+/* Every thread gets what stubs read, before the first patch is written: with a GS of zero they would fault. */
 static int equip_threads(struct ct_injection *in) {
     size_t count = ct_remote_thread_count(in->remote);
     struct ct_boot_thread *threads = malloc((count + 1) * sizeof *threads);
@@ -506,7 +509,7 @@ static int patch_all(struct ct_injection *in, bool services) {
     return ct_page_writer_flush(&w);
 }
 
-/* Services first. */
+/* Services come first. */
 static int change_code(struct ct_injection *in) {
     int status = ct_stopped_move_threads(in->remote, moved, in->plan);
     if (!status)
@@ -525,7 +528,7 @@ int ct_inject_hooks(struct ct_injection *in, struct ct_remote_error *error) {
 
 /* ---- libraries that were loaded later ---- */
 
-/* The tables of one more code, in a mapping of their own. */
+/* Writes the tables of one more code, in a mapping of their own. */
 static int write_code(struct ct_injection *in, const struct ct_target_plan *plan, struct ct_hook_entry *hooks,
                       uint64_t next, uint64_t *at) {
     uint64_t patch_count = 0, stubs = sizeof(struct ct_boot_code);
@@ -560,8 +563,8 @@ static int write_code(struct ct_injection *in, const struct ct_target_plan *plan
     return status;
 }
 
-/* First the hooks' entries, then the code, which is found from boot by then, then the patches. */
-static int extend(struct ct_injection *in, const struct ct_target_plan *plan, uint32_t first_hook) {
+/* The entries of the hooks come first, then the code, which boot then leads to, then the patches. */
+static int extend_target(struct ct_injection *in, const struct ct_target_plan *plan, uint32_t first_hook) {
     struct ct_boot boot;
     uint64_t at;
     int status = ct_remote_read(in->remote, in->boot, &boot, sizeof boot);
@@ -591,7 +594,7 @@ int ct_inject_more(struct ct_injection *in, const struct ct_target_plan *plan, u
     if (!status)
         status = finish_more(in);
     if (!status)
-        status = extend(in, plan, first_hook);
+        status = extend_target(in, plan, first_hook);
     for (size_t i = 0; status && i < in->regions_mapped; i++)
         (void)ct_inject_unmap(in, plan->regions[i].address, plan->regions[i].size);
     if (!status)

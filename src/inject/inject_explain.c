@@ -1,4 +1,4 @@
-/* Why memory of ours could not be put into a target: one sentence for the user, with the remedy. */
+/* Why our memory could not be put into a target: one sentence for the user, with the remedy. */
 #include "inject/inject_memory.h"
 #include <contrail/status.h>
 #include <errno.h>
@@ -10,7 +10,7 @@ static int say(struct ct_remote_error *error, int status, const char *text) {
     return status;
 }
 
-/* The filter is judged by what it is known to forbid, or by what we may not try. */
+/* A filter counts if it is known to forbid a call, or if we may not try. */
 static int explain_denied(struct ct_injection *in, struct ct_remote_error *error) {
     if (ct_remote_has_seccomp(in->remote))
         return say(
@@ -19,16 +19,15 @@ static int explain_denied(struct ct_injection *in, struct ct_remote_error *error
             "run contrail as root and outside of the container, or start the container with `--security-opt "
             "seccomp=unconfined`");
     return say(error, CT_ERR_PERMISSION_DENIED,
-               "the memory that was made in the process may not be opened here: CAP_SYS_PTRACE is missing (in a "
+               "the new memory in the process may not be opened here: CAP_SYS_PTRACE is missing (in a "
                "container, start it with `--cap-add SYS_PTRACE`), or a security module forbids it");
 }
 
 static int explain_refused(struct ct_injection *in, struct ct_remote_error *error) {
     if (in->refusal == EAGAIN)
-        return say(
-            error, CT_ERR_ATTACH_FAILED,
-            "the process locks its memory (mlockall), and has no more of that than its limit allows: raise it with "
-            "`prlimit --memlock=unlimited --pid PID`, or use a smaller --index-mem");
+        return say(error, CT_ERR_ATTACH_FAILED,
+                   "the process locks its memory (mlockall), and its limit does not allow more: raise it with "
+                   "`prlimit --memlock=unlimited --pid PID`, or use a smaller --index-mem");
     if (in->refusal == 0 && !ct_remote_has_seccomp(in->remote))
         return say(error, CT_ERR_ATTACH_FAILED,
                    "a system call that recording needs (mmap, mprotect, memfd_create) failed in the process; it runs "
@@ -57,9 +56,10 @@ int ct_inject_explain(struct ct_injection *in, int status, struct ct_remote_erro
                    "the process has as many open files as it may have, and recording needs one for a moment; raise its "
                    "limit with `prlimit --nofile=N --pid PID`");
     case CT_ERR_BAD_FILE:
-        return say(error, CT_ERR_ATTACH_FAILED,
-                   "the process answers system calls by a filter of its own, and what it gave is not the memory that "
-                   "was asked for; it cannot be recorded");
+        return say(
+            error, CT_ERR_ATTACH_FAILED,
+            "a filter of the process answers its system calls, and does not return the memory that was asked for; "
+            "it cannot be recorded");
     default:
         return say(error, status, ct_status_text(status));
     }

@@ -1,5 +1,5 @@
-/* Where the memory that we share with a target goes: into the largest stretch that is free, some way below its upper end, so that
- * stubs for libraries that are loaded later find room near them. */
+/* Finds where the memory that we share with a target goes: into the largest free range, some way below its upper end,
+ * so that stubs for libraries that are loaded later find room near them. */
 #include "inject/inject_memory.h"
 #include "remote/frames.h"
 
@@ -7,7 +7,7 @@
 #define AWAY   (4ull << 30)
 
 struct gap {
-    uint64_t end, best, best_size; /* `end`: of the mapping before */
+    uint64_t end, best, best_size; /* `end`: of the previous mapping */
 };
 
 static void look_at_gap(struct gap *g, uint64_t start, uint64_t end) {
@@ -31,7 +31,7 @@ static uint64_t lower(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-/* Places that are planned have nothing yet. */
+/* Planned places are not mapped yet. */
 static bool is_planned(const struct ct_target_plan *plan, uint64_t at, uint64_t size) {
     for (size_t i = 0; i < plan->region_count; i++)
         if (plan->regions[i].address < at + size && at < plan->regions[i].address + plan->regions[i].size)

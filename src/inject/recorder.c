@@ -34,7 +34,7 @@ static int is_same(void *arg, const struct ct_os_map *map) {
     return ct_recorder_is_memory(map) && map->inode == m->inode;
 }
 
-/* ---- a thread in our own pid namespace ---- */
+/* ---- a recorder in our own pid namespace ---- */
 
 static long status_number(int tid, const char *title) {
     return ct_remote_status_number(tid, tid, title, false);
@@ -46,7 +46,7 @@ static bool may_record(int pid, int tid) {
            (owner == 0 || owner == (long)geteuid() || owner == status_number(pid, "Uid:"));
 }
 
-/* What runs with more rights than we have hides its memory from us: that it is there must do. */
+/* A thread with more rights than ours hides its memory from us: then it is enough that it exists. */
 static bool has_memory(int tid, const struct memory *m) {
     int found = ct_os_each_map_of(tid, is_same, (void *)m);
     return found > 0 || found == CT_ERR_PERMISSION_DENIED;
@@ -60,7 +60,7 @@ static bool is_recorder(int pid, int tid, const struct memory *m) {
     return tid > 1 && (is_hidden(tid) || (may_record(pid, tid) && has_memory(tid, m)));
 }
 
-/* ---- one in the process's pid namespace, below ours ---- */
+/* ---- a recorder in the process's pid namespace, below ours ---- */
 
 static bool is_in_namespace(const struct ct_remote *remote, int inner, const struct memory *m) {
     int target = ct_remote_pid(remote);

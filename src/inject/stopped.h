@@ -1,4 +1,4 @@
-/* What putting patches into a stopped target and taking them out of it share. */
+/* Shared by the code that puts patches into a stopped target and the code that removes them. */
 #ifndef CT_INJECT_STOPPED_H
 #define CT_INJECT_STOPPED_H
 
@@ -7,8 +7,8 @@
 
 /* Writes to the target's memory. */
 struct ct_page_writer ct_stopped_writer(struct ct_remote *remote);
-/* Threads, and code that signal handlers interrupted, go where `moved` says; 0: they stay. `in_call`: the thread stands in a system
- * call that will be repeated. */
+/* Moves threads, and code that signal handlers interrupted, to where `moved` says; 0: they stay. `in_call`: the thread
+ * is in a system call that will be repeated. */
 int ct_stopped_move_threads(struct ct_remote *remote, uint64_t (*moved)(const void *arg, uint64_t pc, bool in_call),
                             const void *arg);
 

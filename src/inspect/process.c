@@ -1,4 +1,4 @@
-/* The public face of another process: see contrail/process.h. Everything is done by the calling thread; the process is
+/* The public functions for another process: see contrail/process.h. The calling thread does everything. The process is
  * stopped only in look_at_stacks and ct_process_modify_thread, and runs on when these return, whatever happened. */
 #include "base/sized.h"
 #include "inspect/process.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define STOP_LIMIT_MS 5000
-/* How long it may stand still: enough for many threads, and not longer because of what lies in its memory. */
+/* How long the process may be stopped: enough for many threads, but no longer because of what is in its memory. */
 #define STILL_MS        2000
 #define STILL_THREAD_MS 1
 #define MAX_FRAMES      100000
@@ -75,7 +75,7 @@ static const struct ct_process_task *find_task(const struct ct_process_task *tas
     return NULL;
 }
 
-/* The process is stopped: no names, no tables, as little as possible. `room` takes a thread's frames. */
+/* The process is stopped: no names, no tables, as little work as possible. `room` is for the frames of one thread. */
 static int walk_all(struct ct_process *process, struct ct_walk_frame *room, size_t max_frames) {
     struct ct_walk_cache *cache = malloc(sizeof *cache);
     size_t count = ct_remote_thread_count(process->remote);
@@ -103,20 +103,19 @@ static int walk_all(struct ct_process *process, struct ct_walk_frame *room, size
 
 static int explain_walk(struct ct_process *process, int status) {
     if (status == CT_ERR_TIMEOUT)
-        snprintf(
-            process->why.text, sizeof process->why.text,
-            "the stacks of process %d could not be read in the time that it may stand still for; it runs on: ask for "
-            "fewer frames with --frames N",
-            process->pid);
+        snprintf(process->why.text, sizeof process->why.text,
+                 "the stacks of process %d could not be read in the time that it may be stopped; it runs on: ask for "
+                 "fewer frames with --frames N",
+                 process->pid);
     return status;
 }
 
-/* `threads`: as many as it had a moment ago. */
+/* `threads`: how many it had a moment ago. */
 static int look_at_stacks(struct ct_process *process, size_t max_frames, size_t threads) {
     struct ct_walk_frame *room = malloc(max_frames * sizeof *room);
     int status = room ? ct_process_refresh(process) : CT_ERR_NO_MEMORY;
     for (size_t i = 0; !status && i < process->file_count; i++)
-        if (!ct_process_unwind(process->files[i])) /* ahead of the stop, as far as is known */
+        if (!ct_process_unwind(process->files[i])) /* before the stop, as far as known */
             ct_process_functions(process->files[i]);
     ct_remote_limit(process->remote, STILL_MS + STILL_THREAD_MS * (unsigned)threads, NULL, NULL);
     if (!status)
@@ -125,7 +124,7 @@ static int look_at_stacks(struct ct_process *process, size_t max_frames, size_t 
         free(room);
         return status;
     }
-    status = ct_process_refresh(process); /* what came meanwhile */
+    status = ct_process_refresh(process); /* files that were mapped meanwhile */
     if (!status)
         status = explain_walk(process, walk_all(process, room, max_frames));
     int resumed = ct_remote_resume(process->remote);
@@ -133,8 +132,8 @@ static int look_at_stacks(struct ct_process *process, size_t max_frames, size_t 
     return status ? status : resumed;
 }
 
-/* Names and states were taken before the stop. A thread that has started since is running, or was. */
-static void describe(struct ct_process *process, const struct ct_process_task *tasks, size_t count) {
+/* Names and states were read before the stop. A thread that has started since counts as running. */
+static void describe_stacks(struct ct_process *process, const struct ct_process_task *tasks, size_t count) {
     for (size_t i = 0; i < process->stack_count; i++) {
         struct ct_process_task *task = &process->stacks[i].task;
         const struct ct_process_task *known = find_task(tasks, count, task->tid);
@@ -175,7 +174,7 @@ static int look_at_threads(struct ct_process *process, size_t max_frames) {
     else
         status = list_tasks(process, tasks, count);
     if (!status && max_frames) {
-        describe(process, tasks, count);
+        describe_stacks(process, tasks, count);
         qsort(process->stacks, process->stack_count, sizeof *process->stacks, by_tid);
     }
     free(tasks);
@@ -221,7 +220,7 @@ int ct_process_next_thread(struct ct_process *process, size_t max_frames, uint64
 
 /* ---- modules and symbols ---- */
 
-/* The first call of a walk sees the modules of now. */
+/* The first call of a walk reads the current modules. */
 static int begin_walk(struct ct_process *process, uint64_t position) {
     process->why.text[0] = 0;
     return position ? 0 : ct_process_refresh(process);

@@ -1,5 +1,6 @@
-/* Thread blocks of another process: through GS when it hooks itself, by the agent's table when it is recorded (agent/table.c). What is
- * read there may say anything: who walks a shadow stack looks again (process_shadow.c). */
+/* Finds thread blocks of another process: through GS if the process hooks itself, by the agent's table if it is
+ * recorded (agent/table.c). The memory there may contain anything: the walk of a shadow stack checks again
+ * (process_shadow.c). */
 #include "abi/boot_abi.h"
 #include "abi/shm_abi.h"
 #include "inspect/process.h"
@@ -28,8 +29,8 @@ static bool read_boot(const struct ct_process *process, struct ct_boot *boot) {
            boot->version == CT_BOOT_VERSION && boot->stray;
 }
 
-/* Another thread has its place in the table now. */
-static uint64_t search(const struct ct_process *process, uint64_t runtime, uint64_t pointer) {
+/* Searches all blocks, if another thread has the place in the table now. */
+static uint64_t search_blocks(const struct ct_process *process, uint64_t runtime, uint64_t pointer) {
     uint64_t block;
     if (!word_at(process, runtime + offsetof(struct ct_runtime, blocks), &block))
         return 0;
@@ -53,5 +54,5 @@ uint64_t ct_process_block(const struct ct_process *process, const struct ct_regi
     if (!word_at(process, boot.table + (pointer * CT_TABLE_MIX >> CT_TABLE_SHIFT & ~7ull), &distance) || !distance)
         return 0;
     block = boot.stray + distance;
-    return has_pointer(process, block, pointer) ? block : search(process, boot.runtime, pointer);
+    return has_pointer(process, block, pointer) ? block : search_blocks(process, boot.runtime, pointer);
 }

@@ -1,5 +1,5 @@
 /* Steps of the stack walk on x86_64 that no unwind table describes: signal frames, and code without tables, where the
- * return address is looked for. (Contrail's own code: process_stubs_x64.c.)
+ * return address is searched for. (Contrail's own code: process_stubs_x64.c.)
  *
  * S is the address of the slot that holds a frame's return address. */
 #include "inspect/process_x64.h"
@@ -7,7 +7,7 @@
 #include "remote/cpu_x64.h"
 #include <string.h>
 
-/* DWARF numbers of the hardware's registers. */
+/* DWARF numbers of the machine's registers. */
 static const uint8_t dwarf_of[16] = {0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15};
 
 uint64_t ct_walk_pc(const struct ct_walk *w) {
@@ -45,7 +45,7 @@ bool ct_walk_return_through(struct ct_walk *w, uint64_t slot) {
 
 /* ---- signal frames ---- */
 
-/* sigcontext in the kernel's struct rt_sigframe, seen from where sp is when the handler has returned. */
+/* Offset of sigcontext in the kernel's struct rt_sigframe, from sp as it is when the handler has returned. */
 enum { CONTEXT_REGISTERS = 40 };
 static const uint8_t context_dwarf[17] = {8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16};
 
@@ -79,8 +79,8 @@ static bool moves_stack(const struct ct_x64_insn *insn, uint64_t *by) {
     return true;
 }
 
-/* One instruction; false: what it does to the stack is not known, or control goes elsewhere. */
-static bool follow(struct ct_walk_prologue *p, const struct ct_x64_insn *insn) {
+/* Follows one instruction; false: its effect on the stack is unknown, or it jumps elsewhere. */
+static bool follow_instruction(struct ct_walk_prologue *p, const struct ct_x64_insn *insn) {
     struct ct_x64_effects effects;
     uint64_t by;
     bool one_byte = insn->encoding == CT_X64_LEGACY && insn->map == 0;
@@ -119,7 +119,7 @@ void ct_walk_read_prologue(struct ct_walk *w, uint64_t entry, uint64_t pc, struc
     if (ct_walk_read(w, entry, bytes, size))
         return;
     size_t at = 0;
-    while (at < size && !ct_x64_decode(bytes + at, size - at, &insn) && follow(p, &insn))
+    while (at < size && !ct_x64_decode(bytes + at, size - at, &insn) && follow_instruction(p, &insn))
         at += insn.length;
     p->whole = entry + at == pc;
 }
@@ -133,7 +133,7 @@ void ct_walk_restore_saved(struct ct_walk *w, const struct ct_walk_prologue *p, 
 
 /* ---- code without tables ---- */
 
-/* Does a call end at this address? *target: where it goes, 0 when it cannot be told. */
+/* Does a call end at this address? *target: where it goes; 0: unknown. */
 static bool follows_call(struct ct_walk *w, uint64_t address, uint64_t *target) {
     uint8_t bytes[8];
     struct ct_x64_insn insn;
@@ -157,7 +157,7 @@ static uint64_t function_start(struct ct_walk *w, uint64_t place) {
     return func ? file->bias + func->offset : 0;
 }
 
-/* The nearest word on the stack that is a return address of a call of this function, else of any call. */
+/* The nearest word on the stack that is a return address of a call of this function, or else of any call. */
 static bool find_return(struct ct_walk *w, uint64_t function, uint64_t *slot) {
     enum { MAX_WORDS = 512, MAX_GUESS = 64 };
     uint64_t word, target, sp = ct_walk_sp(w), guess = 0;
@@ -180,7 +180,7 @@ static bool is_return_slot(struct ct_walk *w, uint64_t slot) {
     return ct_walk_word(w, slot, &word) && follows_call(w, ct_walk_shadow_return(w, slot, word), &target);
 }
 
-/* rbp as the frame pointer that code of unknown origin (a JIT's) may keep. */
+/* Uses rbp as the frame pointer, which code of unknown origin (a JIT's) may keep. */
 static bool step_by_frame_pointer(struct ct_walk *w) {
     enum { MAX_FRAME = 1 << 20 };
     uint64_t rbp = w->regs.value[DWARF_RBP], saved;
@@ -202,11 +202,12 @@ bool ct_walk_step_guess(struct ct_walk *w) {
         ct_walk_read_prologue(w, entry, pc, &p);
     if (p.frame_pointer)
         slot = w->regs.value[DWARF_RBP] + p.rbp_depth;
-    else if ((entry && is_return_slot(w, ct_walk_sp(w) + p.depth)) || !code) /* code that is not there was called */
+    /* a call went to code that does not exist */
+    else if ((entry && is_return_slot(w, ct_walk_sp(w) + p.depth)) || !code)
         slot = ct_walk_sp(w) + p.depth; /* most functions move sp at their start only */
     else if (!find_return(w, entry, &slot))
         return step_by_frame_pointer(w);
-    if (!is_return_slot(w, slot)) /* a wrong guess shows */
+    if (!is_return_slot(w, slot)) /* the guess was wrong */
         return false;
     ct_walk_restore_saved(w, &p, slot);
     return ct_walk_return_through(w, slot);

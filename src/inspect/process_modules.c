@@ -1,7 +1,7 @@
-/* Modules of another process, by its maps: every file of which a part is mapped executable, and the vdso.
+/* Modules of another process, from its maps: every file of which a part is mapped executable, and the vdso.
  *
- * Files are opened as that process sees them and stay here, so that tables can be made of them at any time. Load
- * bias and span come from the file's program headers, because mappings may be split, or have had their protection changed. */
+ * Files are opened as that process sees them and stay open here, so that tables can be made at any time. Load bias and
+ * span come from the file's program headers, because mappings may be split, or their protection changed. */
 #include "base/grow.h"
 #include "inspect/process.h"
 #include "abi/shm_abi.h"
@@ -52,7 +52,7 @@ static uint64_t page_down(uint64_t x) {
     return x & ~(uint64_t)(ct_os_page_size() - 1);
 }
 
-/* False: it is no ELF file, or its segments do not say how this mapping came about. */
+/* False: not an ELF file, or its segments do not explain this mapping. */
 static bool place_image(struct ct_process_file *file, const struct ct_os_map *map) {
     struct ct_elf elf;
     Elf64_Phdr segment;
@@ -104,7 +104,7 @@ static struct ct_process_file *open_file(const struct ct_remote *remote, const s
     return NULL;
 }
 
-/* ---- all of them ---- */
+/* ---- all modules ---- */
 
 static int add_code(struct ct_process *process, const struct ct_os_map *map, bool anonymous) {
     if (!ct_grow(&process->code, &process->code_capacity, process->code_count, sizeof *process->code, 64))
@@ -127,7 +127,7 @@ static bool is_vdso(const struct ct_os_map *map) {
     return !strcmp(map->path, "[vdso]");
 }
 
-/* A recorder that follows has no blocks in a table. */
+/* A recorder that follows has no table of blocks. */
 static bool has_tables(struct ct_process *process, uint64_t lane) {
     struct ct_shm_control control;
     return !ct_remote_read(process->remote, lane, &control, sizeof control) && control.magic == CT_SHM_MAGIC &&
@@ -202,7 +202,7 @@ void ct_process_forget(struct ct_process *process) {
     free(process->code);
 }
 
-/* ---- questions ---- */
+/* ---- lookups ---- */
 
 const struct ct_process_code *ct_process_code_at(const struct ct_process *process, uint64_t address) {
     size_t low = 0, high = process->code_count;
@@ -220,7 +220,7 @@ const struct ct_process_code *ct_process_code_at(const struct ct_process *proces
 
 struct ct_process_file *ct_process_file_at(const struct ct_process *process, uint64_t address) {
     const struct ct_process_code *code = ct_process_code_at(process, address);
-    if (!code || code->anonymous) /* spans may overlap what others have mapped into their gaps */
+    if (!code || code->anonymous) /* spans may overlap mappings in the gaps of others */
         return NULL;
     for (size_t i = 0; i < process->file_count; i++)
         if (address >= process->files[i]->start && address < process->files[i]->end)
@@ -248,7 +248,7 @@ const struct ct_unwind *ct_process_unwind(struct ct_process_file *file) {
     return file->unwind;
 }
 
-/* The file at the module's path has its lines when it is the module's file still. */
+/* The file at the module's path has its lines, if it is still the module's file. */
 static bool has_own_lines(const struct ct_process_file *file, const struct ct_elf *elf, char path[PATH_MAX]) {
     struct ct_elf_section section;
     struct ct_debug_file now;

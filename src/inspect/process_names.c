@@ -1,5 +1,5 @@
-/* Names of frames: functions, and, where debug information is asked for, source lines and inlined functions. The process runs
- * again by then. */
+/* Names of frames: functions and, if debug information is requested, source lines and inlined functions. The process
+ * runs again by then. */
 #include "base/grow.h"
 #include "inspect/process.h"
 #include "symbols/dw.h"
@@ -15,8 +15,8 @@ static int add_frame(struct ct_process_names *n, const struct ct_process_frame *
     return 0;
 }
 
-/* A copy that lives as long as the names; "" when there is no memory for it. */
-static const char *keep(struct ct_process_names *n, const char *text) {
+/* A copy that lives as long as the names; "": no memory. */
+static const char *keep_text(struct ct_process_names *n, const char *text) {
     if (!*text)
         return "";
     if (!ct_grow(&n->texts, &n->text_capacity, n->text_count, sizeof *n->texts, 64))
@@ -30,19 +30,19 @@ static const char *keep(struct ct_process_names *n, const char *text) {
 
 struct inlining {
     struct ct_process_names *names;
-    struct ct_process_frame frame; /* of the function itself; its line is that of the next frame to be added */
+    struct ct_process_frame frame; /* the function's own frame; its line is the line of the next frame that is added */
     int status;
 };
 
 static void add_inlined(void *arg, const char *name, const char *call) {
     struct inlining *i = arg;
     struct ct_process_frame frame = i->frame;
-    frame.name = keep(i->names, name);
+    frame.name = keep_text(i->names, name);
     frame.offset = 0;
     frame.inlined = true;
     if (!i->status)
         i->status = add_frame(i->names, &frame);
-    i->frame.line = keep(i->names, call);
+    i->frame.line = keep_text(i->names, call);
 }
 
 static int add_with_lines(struct ct_process_names *names, struct ct_lines *lines, uint64_t place,
@@ -50,7 +50,7 @@ static int add_with_lines(struct ct_process_names *names, struct ct_lines *lines
     char line[4096];
     struct inlining i = {.names = names, .frame = *frame};
     if (ct_lines_at(lines, place, line, sizeof line))
-        i.frame.line = keep(names, line);
+        i.frame.line = keep_text(names, line);
     ct_lines_inlined_at(lines, place, add_inlined, &i);
     return i.status ? i.status : add_frame(names, &i.frame);
 }

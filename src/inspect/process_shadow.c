@@ -1,6 +1,6 @@
-/* Shadow stacks of a recorded process, read from outside: return addresses on its stacks lead to stubs, the real ones are
- * here (hook/runtime.h). Everything is read from another process, maybe from one that only looks like a recorded one, so
- * nothing is believed without a look at it, and the work is limited. */
+/* Shadow stacks of a recorded process, read from outside. Return addresses on its stacks lead to stubs; the real ones
+ * are here (hook/runtime.h). Everything is read from another process, which may only look like a recorded one. So
+ * everything is checked, and the work is limited. */
 #include "inspect/process.h"
 #include "hook/runtime.h"
 
@@ -20,7 +20,7 @@ static bool read_entry(struct ct_walk *w, uint64_t at, struct ct_walk_entry *out
     return true;
 }
 
-/* False when there is no shadow stack at this address. *base is its sentinel. */
+/* False: there is no shadow stack at this address. *base is its sentinel. */
 static bool read_bounds(struct ct_walk *w, uint64_t block, uint64_t *base, uint64_t *top) {
     uint64_t self, limit;
     return ct_walk_word(w, block + CT_BLOCK_SELF, &self) && self == block &&
@@ -47,8 +47,8 @@ static uint64_t end_of_chain(struct ct_walk *w, uint64_t at, uint64_t base, stru
     return e.ret;
 }
 
-/* From the innermost entry outward. */
-static bool search(struct ct_walk *w, uint64_t base, uint64_t top, uint64_t slot, uint64_t word, uint64_t *ret) {
+/* Searches from the innermost entry outward. */
+static bool search_stack(struct ct_walk *w, uint64_t base, uint64_t top, uint64_t slot, uint64_t word, uint64_t *ret) {
     struct ct_walk_entry e;
     unsigned searched = 0;
     for (uint64_t at = top - CT_SHADOW_SIZE; at > base && searched < MAX_SEARCHED; at -= CT_SHADOW_SIZE, searched++) {
@@ -62,7 +62,7 @@ static bool search(struct ct_walk *w, uint64_t base, uint64_t top, uint64_t slot
     return false;
 }
 
-/* A coroutine may have been called on another thread. */
+/* Searches the blocks of other threads: a coroutine may have been called on one. */
 static bool search_others(struct ct_walk *w, uint64_t slot, uint64_t word, uint64_t *ret) {
     uint64_t runtime, block, base, top;
     if (!ct_walk_word(w, w->block + offsetof(struct ct_block, runtime), &runtime) ||
@@ -71,7 +71,7 @@ static bool search_others(struct ct_walk *w, uint64_t slot, uint64_t word, uint6
     for (unsigned i = 0; block && i < MAX_BLOCKS; i++) {
         if (!read_bounds(w, block, &base, &top))
             return false;
-        if (search(w, base, top, slot, word, ret))
+        if (search_stack(w, base, top, slot, word, ret))
             return true;
         if (!ct_walk_word(w, block + CT_BLOCK_NEXT, &block))
             return false;
@@ -79,7 +79,7 @@ static bool search_others(struct ct_walk *w, uint64_t slot, uint64_t word, uint6
     return false;
 }
 
-/* The slow path of a return has taken the entry off already and holds a copy in its frame, which lies below the slot. */
+/* The slow path of a return has already removed the entry and holds a copy in its frame, which lies below the slot. */
 static bool search_frame(struct ct_walk *w, uint64_t slot, uint64_t word, uint64_t *ret) {
     enum { MAX_FRAME = 16 << 10 };
     struct ct_shadow e;
@@ -99,10 +99,10 @@ uint64_t ct_walk_shadow_return(struct ct_walk *w, uint64_t slot, uint64_t word) 
     uint64_t ret;
     if (!w->block || !code || !code->anonymous)
         return word;
-    if (search(w, w->base, w->cursor, slot, word, &ret) || search_others(w, slot, word, &ret))
+    if (search_stack(w, w->base, w->cursor, slot, word, &ret) || search_others(w, slot, word, &ret))
         return ret;
-    /* One that was left, to an entry that may be there. */
-    if (search_frame(w, slot, word, &ret) && !search(w, w->base, w->cursor, slot, ret, &word))
+    /* An entry that was removed counts only if no entry continues its chain. */
+    if (search_frame(w, slot, word, &ret) && !search_stack(w, w->base, w->cursor, slot, ret, &word))
         return ret;
     return word;
 }

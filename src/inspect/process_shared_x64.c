@@ -1,7 +1,7 @@
-/* Where the return address is at each instruction of the code that all stubs share (hook/stubs_x64.S), in both its forms.
+/* Where the return address is at each instruction of the code that all stubs share (hook/stubs_x64.S), in both forms.
  *
- * Found by following that code from its entries and noting what each instruction does to rsp, and to rbx and rbp, which
- * stand in for rsp where it is aligned. So it needs no care when the assembly changes. Computed once, then only read. */
+ * We follow that code from its entries and note what each instruction does to rsp, and to rbx and rbp, which replace
+ * rsp where it is aligned. So this file needs no change when the assembly changes. Computed once, then only read. */
 #include "inspect/process_x64.h"
 #include "hook/runtime.h"
 #include "isa/x64/decode.h"
@@ -40,7 +40,7 @@ static void learn(struct ct_shared_state *s, uint8_t what, int32_t *place, int32
     *place = value;
 }
 
-/* mov between registers; false when it is something else. */
+/* mov between registers; false: something else. */
 static bool move_register(struct ct_shared_state *s, unsigned from, unsigned to) {
     if (from == CT_X64_RSP && to == CT_X64_RBX && (s->known & CT_SHARED_RSP))
         learn(s, CT_SHARED_RBX, &s->rbx, s->rsp);
@@ -55,7 +55,7 @@ static bool move_register(struct ct_shared_state *s, unsigned from, unsigned to)
     return true;
 }
 
-/* A store of rbx or rbp by which the caller's is kept: `place` is S minus its address. */
+/* A store of the caller's rbx or rbp: `place` is S minus its address. */
 static void keep_register(struct ct_shared_state *s, unsigned reg, int32_t place) {
     if (reg == CT_X64_RBX && !(s->known & CT_SHARED_RBX))
         learn(s, CT_SHARED_SAVED_RBX, &s->saved_rbx, place);
@@ -64,7 +64,7 @@ static void keep_register(struct ct_shared_state *s, unsigned reg, int32_t place
 }
 
 /* Any other write to these registers: rsp is lost; rbx and rbp are the caller's again. */
-static void forget(struct ct_shared_state *s, uint16_t written) {
+static void forget_registers(struct ct_shared_state *s, uint16_t written) {
     if (written & 1u << CT_X64_RSP)
         s->known &= (uint8_t)~CT_SHARED_RSP;
     if (written & 1u << CT_X64_RBX)
@@ -73,8 +73,8 @@ static void forget(struct ct_shared_state *s, uint16_t written) {
         s->known &= (uint8_t) ~(CT_SHARED_RBP | CT_SHARED_SAVED_RBP);
 }
 
-/* Instructions that push or pop: by how much S - rsp changes; 0: it is another one. */
-static int32_t pushed(const struct ct_x64_insn *insn) {
+/* By how much an instruction that pushes or pops changes S - rsp; 0: another instruction. */
+static int32_t pushed_bytes(const struct ct_x64_insn *insn) {
     unsigned op = insn->opcode, extension = insn->modrm >> 3 & 7;
     if (insn->encoding != CT_X64_LEGACY || insn->map != 0)
         return 0;
@@ -91,22 +91,22 @@ static void push_or_pop(struct ct_shared_state *s, const struct ct_x64_insn *ins
     if (insn->opcode >= 0x50 && insn->opcode <= 0x57 && (s->known & CT_SHARED_RSP))
         keep_register(s, reg, s->rsp);
     if (insn->opcode >= 0x58 && insn->opcode <= 0x5f)
-        forget(s, (uint16_t)(1u << reg & ~(1u << CT_X64_RSP)));
+        forget_registers(s, (uint16_t)(1u << reg & ~(1u << CT_X64_RSP)));
 }
 
-static void run(struct ct_shared_state *s, const struct ct_x64_insn *insn) {
+static void run_instruction(struct ct_shared_state *s, const struct ct_x64_insn *insn) {
     struct ct_x64_effects effects;
     struct ct_x64_mem mem;
     bool one_byte = insn->encoding == CT_X64_LEGACY && insn->map == 0 && insn->rex & 8;
     bool memory = ct_x64_memory(insn, &mem);
     unsigned reg = (insn->modrm >> 3 & 7) | (insn->rex & 4) << 1, rm = (insn->modrm & 7) | (insn->rex & 1) << 3;
-    int32_t by = pushed(insn);
+    int32_t by = pushed_bytes(insn);
     if (by) {
         push_or_pop(s, insn, by);
         return;
     }
     if (insn->kind == CT_INSN_CALL || insn->kind == CT_INSN_CALL_INDIRECT)
-        return; /* it comes back as it went */
+        return; /* rsp is the same when it returns */
     if (one_byte && insn->opcode == 0x8d && memory && reg == CT_X64_RSP && mem.base == CT_X64_RSP &&
         mem.index == CT_X64_NO_REG) {
         s->rsp -= (int32_t)mem.disp;
@@ -117,11 +117,11 @@ static void run(struct ct_shared_state *s, const struct ct_x64_insn *insn) {
     if (one_byte && insn->opcode == 0x89 && memory && mem.base == CT_X64_RSP && (s->known & CT_SHARED_RSP))
         keep_register(s, reg, s->rsp - (int32_t)mem.disp);
     ct_x64_effects(insn, &effects);
-    forget(s, effects.regs_written);
+    forget_registers(s, effects.regs_written);
 }
 
-/* Along the code until it ends or has been seen; branches that stay inside are followed too. */
-static void follow(struct form *f, size_t at, struct ct_shared_state s) {
+/* Follows the code until it ends or is known already; also follows branches that stay inside. */
+static void follow_code(struct form *f, size_t at, struct ct_shared_state s) {
     struct ct_x64_insn insn;
     s.known |= CT_SHARED_REACHED;
     while (at < code_size(f) && !f->states[at].known && !ct_x64_decode(f->code + at, code_size(f) - at, &insn)) {
@@ -132,26 +132,27 @@ static void follow(struct form *f, size_t at, struct ct_shared_state s) {
             at = target;
             continue;
         case CT_INSN_JCC:
-            follow(f, target, s);
+            follow_code(f, target, s);
             break;
         case CT_INSN_RET:
         case CT_INSN_JMP_INDIRECT:
         case CT_INSN_TRAP:
             return;
         default:
-            run(&s, &insn);
+            run_instruction(&s, &insn);
         }
         at += insn.length;
     }
 }
 
-static void compute(void) {
+static void compute_states(void) {
     for (struct form *f = forms; f < forms + CT_SHARED_FORMS; f++) {
         for (size_t i = 0; i < sizeof f->enters / sizeof f->enters[0]; i++)
-            follow(f, (size_t)(f->enters[i] - f->code),
-                   (struct ct_shared_state){.known = CT_SHARED_RSP, .entering = true, .rsp = 8});
+            follow_code(f, (size_t)(f->enters[i] - f->code),
+                        (struct ct_shared_state){.known = CT_SHARED_RSP, .entering = true, .rsp = 8});
         for (size_t i = 0; i < sizeof f->leaves / sizeof f->leaves[0]; i++)
-            follow(f, (size_t)(f->leaves[i] - f->code), (struct ct_shared_state){.known = CT_SHARED_RSP, .rsp = -8});
+            follow_code(f, (size_t)(f->leaves[i] - f->code),
+                        (struct ct_shared_state){.known = CT_SHARED_RSP, .rsp = -8});
     }
 }
 
@@ -162,6 +163,6 @@ size_t ct_shared_code(unsigned form, const uint8_t **code) {
 
 const struct ct_shared_state *ct_shared_state_at(unsigned form, size_t offset) {
     const struct form *f = &forms[form];
-    pthread_once(&once, compute);
+    pthread_once(&once, compute_states);
     return offset < code_size(f) && f->states[offset].known ? &f->states[offset] : NULL;
 }

@@ -1,5 +1,5 @@
 /* Steps of the stack walk through Contrail's own code in a recorded process, x86_64: a stub, the code that stubs share,
- * and the agent's slow paths behind it. A busy recorded program spends most of its time there.
+ * and the agent's slow paths, which that code calls. A busy recorded program spends most of its time there.
  *
  * S is the address of the slot that holds a frame's return address. */
 #include "inspect/process_x64.h"
@@ -22,12 +22,12 @@ static bool is_stub(struct ct_walk *w, uint64_t stub) {
     return ct_stub_is_at(read_code, w, stub);
 }
 
-/* The stub that pc stands in, or 0. */
+/* The stub that contains pc, or 0. */
 static uint64_t stub_around(struct ct_walk *w, uint64_t pc) {
     return ct_stub_around(read_code, w, pc);
 }
 
-/* The place in the function whose copy pc is in, else where the function begins. */
+/* The place in the function whose copy contains pc; otherwise the start of the function. */
 static uint64_t place_of(struct ct_walk *w, uint64_t stub, uint64_t pc) {
     uint64_t function = ct_walk_shadow_function(w, stub + CT_STUB_AFTER_ENTER);
     uint64_t offset = function ? ct_stub_original(read_code, w, stub, pc) : UINT64_MAX;
@@ -49,7 +49,7 @@ static bool return_by_entry(struct ct_walk *w, uint64_t slot) {
     return true;
 }
 
-/* pc is in the stub itself: before the call is recorded, between there and the body, in the moved body, or behind it. */
+/* pc is in the stub itself: before the call is recorded, between that and the body, in the moved body, or after it. */
 static bool step_in_stub(struct ct_walk *w, uint64_t stub) {
     uint64_t pc = ct_walk_pc(w), sp = ct_walk_sp(w), place = pc - stub, slot = sp;
     uint8_t call = 0;
@@ -63,14 +63,14 @@ static bool step_in_stub(struct ct_walk *w, uint64_t stub) {
             slot = e.slot;
         ct_walk_restore_saved(w, &p, slot);
     } else if (place >= CT_STUB_AFTER_ENTER && call == 0xe8) {
-        return return_by_entry(w, sp - 8); /* dropped: what is in the slot belongs to nobody */
+        return return_by_entry(w, sp - 8); /* popped: the slot's content means nothing */
     }
     return ct_walk_return_through(w, slot);
 }
 
 /* ---- shared code ---- */
 
-/* The state at pc, should that lie in a copy of the shared code. */
+/* The state at pc, if pc is in a copy of the shared code. */
 static const struct ct_shared_state *shared_state(struct ct_walk *w, uint64_t pc) {
     enum { ALIGNMENT = 16, COMPARED = 56, BEHIND = 8 }; /* the first word may lead to the other form */
     const uint8_t *code[CT_SHARED_FORMS];
@@ -90,8 +90,8 @@ static const struct ct_shared_state *shared_state(struct ct_walk *w, uint64_t pc
     return NULL;
 }
 
-/* Which hook it works for; 0: cannot be told. On the way in, the stub's address is below the slot, until it is replaced by
- * that of the body. */
+/* The stub for which the shared code runs; 0: unknown. On the way in, the stub's address is below the slot, until the
+ * body's address replaces it. */
 static uint64_t find_stub(struct ct_walk *w, const struct ct_shared_state *s, uint64_t slot) {
     struct ct_walk_entry e;
     uint64_t word, stub = 0;
@@ -102,7 +102,7 @@ static uint64_t find_stub(struct ct_walk *w, const struct ct_shared_state *s, ui
     return entry_at(w, slot, &e) ? e.stub : 0;
 }
 
-/* Every register that the shared code has put aside, and what it hooks. */
+/* Restores every register that the shared code has saved, and finds the hooked function. */
 static bool step_from_shared(struct ct_walk *w, const struct ct_shared_state *s, uint64_t slot,
                              struct ct_walk_frame *frame) {
     uint64_t word, stub = find_stub(w, s, slot);
@@ -132,7 +132,8 @@ static bool step_in_shared(struct ct_walk *w, const struct ct_shared_state *s, s
 
 /* ---- slow paths ---- */
 
-/* The entry is released, and only detail is left to capture: the slot holds where the function returns to. */
+/* Has the entry been released, so that only detail is left to capture? Then the slot holds where the function returns
+ * to. */
 static bool has_returned(struct ct_walk *w, uint64_t slot) {
     uint64_t word;
     if (!ct_walk_word(w, slot, &word))
@@ -141,8 +142,8 @@ static bool has_returned(struct ct_walk *w, uint64_t slot) {
     return code && (!code->anonymous || is_stub(w, word - CT_STUB_RESUME));
 }
 
-/* The agent has no unwind tables here. It was called by the shared code, whose rsp was aligned to 16 before; rbp stood 8
- * or 16 above that (CALL_SLOW). What can be checked tells which, and that it is no stale word. */
+/* The agent has no unwind tables here. The shared code called it, after aligning rsp to 16; rbp was 8 or 16 above that
+ * (CALL_SLOW). The checks find out which, and reject stale words. */
 static bool step_over_agent(struct ct_walk *w, struct ct_walk_frame *frame) {
     enum { MAX_WORDS = 1024 };
     uint64_t word, below, sp = ct_walk_sp(w);
@@ -167,7 +168,7 @@ static bool step_over_agent(struct ct_walk *w, struct ct_walk_frame *frame) {
     return leaving && step_from_shared(w, leaving, left, frame);
 }
 
-/* Does the agent's code lie here? Else it is a JIT's. */
+/* Is this the agent's code? If not, it is a JIT's. */
 static bool in_agent(struct ct_walk *w, uint64_t pc) {
     const struct ct_process_code *code = ct_process_code_at(w->process, pc);
     uint64_t slow;
@@ -192,7 +193,7 @@ bool ct_walk_step_stub(struct ct_walk *w, struct ct_walk_frame *frame) {
         return false;
     if (step_over_agent(w, frame))
         return true;
-    /* On a stack of its own: the program goes on at its innermost frame. */
+    /* The agent runs on its own stack: the program continues at its innermost frame. */
     frame->is_stub = true;
     return ct_walk_shadow_innermost(w, 0, &e) && ct_walk_return_through(w, e.slot);
 }

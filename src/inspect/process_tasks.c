@@ -24,7 +24,7 @@ static ssize_t read_file(int pid, int tid, const char *name, char *buffer, size_
     return length;
 }
 
-/* "tid (name) S ...": the name may hold anything, so the last parenthesis counts. */
+/* "tid (name) S ...": the name may contain anything, so the last parenthesis counts. */
 bool ct_process_task(int pid, int tid, struct ct_process_task *out) {
     char text[512];
     if (read_file(pid, tid, "stat", text, sizeof text) <= 0)

@@ -1,8 +1,8 @@
-/* Walking the stack of a stopped thread: which kind of step applies to a frame, and when to end.
+/* Walks the stack of a stopped thread: chooses the kind of step for each frame, and decides when to end.
  *
  * All of it happens while the process is stopped, because frames may lead from one stack to another (signal stacks,
- * coroutines), which a copy of "the" stack would not hold. To keep that short, tables are made before the stop and names
- * are looked up after it; what is left is a few microseconds a frame. */
+ * coroutines), which a copy of one stack would not contain. To keep the stop short, tables are made before it and names
+ * are looked up after it; what is left takes a few microseconds a frame. */
 #include "inspect/process.h"
 #include "hook/frame.h"
 #include <contrail/status.h>
@@ -24,7 +24,8 @@ static int read_part(struct ct_walk *w, uint64_t address, void *bytes, size_t si
     return 0;
 }
 
-/* Searches in what is cached need an end as well: reads fail when there were too many for one stack, or the time of the stop is over. */
+/* Searches in cached memory need an end as well: reads fail if there were too many for one stack, or if the time of the
+ * stop is over. */
 int ct_walk_read(struct ct_walk *w, uint64_t address, void *bytes, size_t size) {
     enum { LOOK_READS = 256 };
     uint8_t *to = bytes;
@@ -69,18 +70,18 @@ static bool step_by_table(struct ct_walk *w, bool *outermost) {
     return true;
 }
 
-/* One frame outward; false: there is none, or it cannot be told. */
-static bool step(struct ct_walk *w, struct ct_walk_frame *frame) {
+/* Goes one frame outward; false: there is none, or it cannot be found. */
+static bool step_frame(struct ct_walk *w, struct ct_walk_frame *frame) {
     bool outermost = false;
     uint64_t sp = ct_walk_sp(w);
     const struct ct_process_code *code = ct_process_code_at(w->process, frame->pc);
     if (ct_walk_step_signal(w))
-        return true; /* to another stack, maybe */
+        return true; /* possibly to another stack */
     if (code && code->anonymous && ct_walk_step_stub(w, frame))
-        return true; /* out of the agent's own stack, maybe */
+        return true; /* possibly off the agent's own stack */
     if (!step_by_table(w, &outermost) && !ct_walk_step_guess(w))
         return false;
-    /* The caller's frame ends above the callee's; the agent's slow paths come back from a stack of their own. */
+    /* The caller's frame ends above the callee's; but the agent's slow paths return from a stack of their own. */
     return !outermost && (ct_walk_sp(w) > sp || w->block);
 }
 
@@ -97,7 +98,7 @@ size_t ct_walk_stack(struct ct_process *process, const struct ct_remote_cpu *cpu
     while (count < max_frames) {
         struct ct_walk_frame *frame = &frames[count++];
         *frame = (struct ct_walk_frame){.pc = ct_walk_pc(&w), .is_return = w.is_return};
-        if (!step(&w, frame) || !ct_walk_pc(&w))
+        if (!step_frame(&w, frame) || !ct_walk_pc(&w))
             break;
     }
     return count;

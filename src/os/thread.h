@@ -1,13 +1,13 @@
-/* The calling thread as slow paths see it: signal mask, thread pointer, the register that holds its block.
- * Raw system calls and registers only; see os.h. */
+/* The calling thread, for slow paths: signal mask, thread pointer, the register that holds its block. Raw system calls
+ * and registers only; see os.h. */
 #ifndef CT_OS_THREAD_H
 #define CT_OS_THREAD_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From now on this process must make no system call of ours: it has asked the kernel to kill it for one (seccomp). Functions
- * that need one do nothing, or fail; signals are no longer blocked. There is no way back. */
+/* From now on we make no system calls in this process: it has asked the kernel to kill it for one (seccomp). Functions
+ * that need a call do nothing, or fail; signals are no longer blocked. This cannot be undone. */
 void ct_os_go_silent(void);
 bool ct_os_is_silent(void);
 
@@ -15,25 +15,24 @@ bool ct_os_is_silent(void);
 uint64_t ct_os_block_signals(void);
 void ct_os_restore_signals(uint64_t mask);
 
-/* Value that tells threads apart without a system call (fs:0 on x86_64, tpidr_el0 on arm64). */
+/* A value that differs from thread to thread, read without a system call (fs:0 on x86_64, tpidr_el0 on arm64). */
 uint64_t ct_os_thread_pointer(void);
-/* A static program has none before it has made one: then there is nothing to be read. */
+/* A static program has none until it sets one up; then nothing can be read. */
 bool ct_os_has_thread_pointer(void);
 
-/* The register that belongs to us (GS base): where the thread's block is. The block holds its own address at
- * CT_OS_BLOCK_SELF. Threads that nobody gave a block have 0. */
+/* The register that we use for the address of the thread's block (GS base). The block holds its own address at
+ * CT_OS_BLOCK_SELF. In threads without a block the register is 0. */
 #define CT_OS_BLOCK_SELF 0x1110
 int ct_os_set_block(void *block);
 uint64_t ct_os_get_block(void); /* a system call */
-void *ct_os_block(void);        /* one instruction; faults when there is none */
-/* Is this the system call that sets such registers (arch_prctl); and does it, with this first argument, set the one
- * that is ours? */
+void *ct_os_block(void);        /* one instruction; faults if there is no block */
+/* Is this the system call that sets such registers (arch_prctl)? And with this first argument, does it set ours? */
 bool ct_os_sets_bases(uint64_t call);
 bool ct_os_takes_block(uint64_t code);
-/* May programs read that register by an instruction (rdgsbase)? */
+/* May programs read that register with an instruction (rdgsbase)? */
 bool ct_os_has_gsbase(void);
 
-/* Where longjmp with this jmp_buf goes: the stack pointer. No system call: the program may have forbidden it. */
+/* The stack pointer that longjmp sets from this jmp_buf. Makes no system call: the program may have forbidden it. */
 uint64_t ct_os_jump_target(uint64_t jump_buffer);
 
 /* The signal stack that the thread runs on right now. False: it runs on another stack. */
@@ -43,30 +42,31 @@ bool ct_os_on_signal_stack(uint64_t *low, uint64_t *high);
 struct ct_os_action {
     uint64_t handler, flags, restorer, mask;
 };
-/* rt_sigaction; either may be NULL. 0: done. */
+/* rt_sigaction; either may be NULL. 0: success. */
 int ct_os_signal_action(int signal, const struct ct_os_action *action, struct ct_os_action *old);
 
-/* The frame of a signal handler that has not returned: where the interrupted code goes on. */
+/* The frame of a signal handler that has not returned: where the interrupted code continues. */
 struct ct_os_signal_frame {
     uint64_t *pc; /* may be changed */
     uint64_t sp;
 };
-/* Does such a frame begin at this stack address (where the handler's return address is)? `end` is the stack's. */
+/* Does such a frame begin at this stack address (where the handler's return address is)? `end` is the end of the
+ * stack. */
 bool ct_os_signal_frame_at(uint64_t at, uint64_t end, struct ct_os_signal_frame *frame);
 
-/* Name of the calling thread (at most 15 bytes), "" when it cannot be told. */
+/* Name of the calling thread (at most 15 bytes); "": unknown. */
 void ct_os_thread_name(char name[16]);
 
 void ct_os_sleep_us(unsigned microseconds);
-/* The same with all signals blocked: those that come meanwhile are handled when it is over. */
+/* Sleeps with all signals blocked: signals that arrive meanwhile are handled afterwards. */
 void ct_os_sleep_masked_us(unsigned microseconds);
-/* Wakes whoever waits for the word, in other processes too (a futex). */
+/* Wakes all threads that wait for the word, in other processes too (a futex). */
 void ct_os_wake(uint32_t *word);
 /* One iteration of a spin loop. */
 void ct_os_relax(void);
 
-/* What there is to save of the vector state that code written in C can change (x87, SSE, AVX, AVX-512): how many bytes,
- * and which parts, in the machine's own terms. */
+/* The vector state that C code can change (x87, SSE, AVX, AVX-512): how many bytes it takes to save, and which parts,
+ * as the machine numbers them. */
 struct ct_vectors {
     uint64_t size, parts;
 };

@@ -1,11 +1,11 @@
 /* Calls made in another process by one of its stopped threads.
  *
- * Steps, each of which may be our last; the thread then goes on as if nothing had been:
- *   1  code and data that lead back (call_<isa>.c) are written where nobody executes
- *   2  registers: the thread stands at that code
+ * We may die after each step; the thread then continues as if nothing had happened:
+ *   1  code and data for the way back (call_<isa>.c) are written where nobody executes
+ *   2  registers: the thread is at that code
  *   3  all signals are blocked, so that no handler runs meanwhile (the way back unblocks them)
  *   4  the thread runs, watched at its system calls, and is brought into an ordinary stop again
- *   5  signal mask, then registers as they were: an interrupted call is the kernel's to repeat again
+ *   5  the signal mask, then the registers are restored: the kernel again repeats an interrupted call
  *   6  the code is wiped */
 #include "remote/remote_internal.h"
 
@@ -53,8 +53,8 @@ static int set_mask(int tid, uint64_t mask) {
     return ct_trace_status(ct_trace(PTRACE_SETSIGMASK, tid, sizeof mask, (uint64_t)(uintptr_t)&mask));
 }
 
-/* Filters are a thread's own: one without is as good as any, and so is one that has ours. One with another filter can serve when
- * we may lift it; without that nothing is tried, since a filter may kill. */
+/* Each thread has its own filters. A thread without any can make the call, and so can one that has ours. One with
+ * another filter can if we may lift that filter. Otherwise nothing is tried, because a filter may kill. */
 static bool may_call(struct ct_remote *remote, int tid, bool lift) {
     if (!may_forbid(remote, tid))
         return true;
@@ -92,8 +92,8 @@ struct sequence { /* the kernel's struct rseq_cs */
     uint64_t start, size, abort;
 };
 
-/* The kernel forgets a sequence when it sees the thread elsewhere; the thread would then go through its rest unguarded. So the
- * sequence is aborted, as any interruption may. */
+/* The kernel forgets a sequence when it sees the thread elsewhere; the thread would then run the rest unguarded. So the
+ * sequence is aborted, as any interruption may do. */
 static void abort_sequence(const struct ct_remote *remote, int tid, struct ct_registers *regs) {
     struct {
         uint64_t pointer;
@@ -114,7 +114,7 @@ static void abort_sequence(const struct ct_remote *remote, int tid, struct ct_re
 
 /* ---- the call ---- */
 
-static int save(struct ct_remote *remote, int tid, struct saved *saved) {
+static int save_thread(struct ct_remote *remote, int tid, struct saved *saved) {
     int status = ct_remote_read_registers_traced(tid, &saved->regs);
     if (status == CT_OK)
         status =
@@ -128,7 +128,7 @@ static int save(struct ct_remote *remote, int tid, struct saved *saved) {
     return CT_OK;
 }
 
-/* Faults come even if blocked, and the kernel then forgets the program's handler: so they are not. */
+/* Faults are not blocked: a blocked fault comes all the same, and the kernel then resets the program's handler. */
 static uint64_t all_but_faults(void) {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
     uint64_t mask = UINT64_MAX;
@@ -137,7 +137,7 @@ static uint64_t all_but_faults(void) {
     return mask;
 }
 
-static int begin(struct ct_remote *remote, int tid, const struct call *call, const struct saved *saved) {
+static int begin_call(struct ct_remote *remote, int tid, const struct call *call, const struct saved *saved) {
     struct ct_registers regs;
     ct_call_registers(call, saved, remote->gadget, &regs);
     int status = ct_remote_write(remote, remote->gadget, saved->code, sizeof saved->code);
@@ -153,8 +153,8 @@ static bool is_fault(int tid) {
     return ct_trace(PTRACE_GETSIGINFO, tid, 0, (uint64_t)(uintptr_t)&info) == 0 && info.si_code > 0;
 }
 
-/* A process that shares the memory may run while this one stands, and change our code there. Our own system call is made with filters
- * lifted: no other one is. */
+/* A process that shares the memory may run while this one is stopped, and change our code there. Only our own system
+ * call may be made, because filters are lifted. */
 static bool is_foreign(const struct call *call, const struct __ptrace_syscall_info *information, uint64_t end) {
     if (!call->is_syscall || information->op != PTRACE_SYSCALL_INFO_ENTRY)
         return false;
@@ -163,8 +163,8 @@ static bool is_foreign(const struct call *call, const struct __ptrace_syscall_in
            memcmp(information->entry.args, call->arguments, sizeof call->arguments) != 0;
 }
 
-/* The system call that the thread is about to make is not made. */
-static int refuse(int tid) {
+/* Cancels the system call that the thread is about to make. */
+static int refuse_call(int tid) {
     struct ct_registers regs;
     int status = ct_remote_read_registers_traced(tid, &regs);
     ct_registers_cancel_call(&regs);
@@ -173,7 +173,7 @@ static int refuse(int tid) {
     return status == CT_OK ? CT_ERR_SYSTEM : status;
 }
 
-/* Has the call come to its end at this stop? */
+/* Has the call ended at this stop? */
 static int look_at_call(const struct ct_remote *remote, int tid, struct call *call, bool *over) {
     struct __ptrace_syscall_info information;
     struct ct_registers regs;
@@ -183,7 +183,7 @@ static int look_at_call(const struct ct_remote *remote, int tid, struct call *ca
     if (size < 0)
         return ct_trace_status(size);
     if (is_foreign(call, &information, end))
-        return refuse(tid);
+        return refuse_call(tid);
     if (information.instruction_pointer != end ||
         information.op != (at_exit ? PTRACE_SYSCALL_INFO_EXIT : PTRACE_SYSCALL_INFO_ENTRY))
         return CT_OK;
@@ -193,7 +193,7 @@ static int look_at_call(const struct ct_remote *remote, int tid, struct call *ca
     return status;
 }
 
-/* Only SIGSTOP can come in between, and faults; one of those that somebody sent (SIGSEGV by kill) is sent again later. */
+/* Only SIGSTOP and faults can arrive here. A fault signal that somebody sent (SIGSEGV by kill) is sent again later. */
 static int handle_signal(int tid, int number, uint64_t *later, int *pass) {
     if (number == SIGSTOP)
         *pass = SIGSTOP;
@@ -204,7 +204,7 @@ static int handle_signal(int tid, int number, uint64_t *later, int *pass) {
     return CT_OK;
 }
 
-/* The user may give up meanwhile. */
+/* Waits in slices: the user may give up meanwhile. */
 static int wait_call(const struct ct_remote *remote, int tid, uint64_t deadline, struct stop *stop) {
     enum { LOOK_MS = 20 };
     for (;;) {
@@ -215,8 +215,8 @@ static int wait_call(const struct ct_remote *remote, int tid, uint64_t deadline,
     }
 }
 
-/* Code that makes one system call after another never lets us wait: it has no more time than any other. */
-static int run(const struct ct_remote *remote, int tid, struct call *call, uint64_t deadline, uint64_t *later) {
+/* Code that makes one system call after another never lets us wait, so the deadline is checked here too. */
+static int run_call(const struct ct_remote *remote, int tid, struct call *call, uint64_t deadline, uint64_t *later) {
     int pass = 0;
     bool over = false;
     while (!over) {
@@ -269,14 +269,14 @@ static int call_traced(struct ct_remote *remote, void *arg) {
     struct seize_thread *worker = &remote->set.threads[remote->worker];
     if (!worker->stopped)
         return CT_ERR_BAD_STATE;
-    status = save(remote, worker->tid, &saved);
+    status = save_thread(remote, worker->tid, &saved);
     if (status != CT_OK)
         return status;
-    status = begin(remote, worker->tid, call, &saved);
+    status = begin_call(remote, worker->tid, call, &saved);
     if (status == CT_OK)
-        status = run(remote, worker->tid, call, deadline, &later);
+        status = run_call(remote, worker->tid, call, deadline, &later);
     if (status == CT_ERR_NOT_FOUND || status == CT_ERR_TIMEOUT) {
-        worker->stopped = false; /* it finds its way alone, should it ever come back */
+        worker->stopped = false; /* it returns by itself, if the call ever ends */
         return status;
     }
     int settled = ct_trace_settle(worker->tid, 0, ct_seize_now_ms() + CALL_LIMIT_MS);
@@ -299,7 +299,7 @@ int ct_remote_syscall(struct ct_remote *remote, long number, const uint64_t argu
     return status;
 }
 
-/* Nothing of ours is there yet that could hold the name: it stands beside the code that makes the call. */
+/* No memory of ours is in the process yet that could hold the name, so it is beside the code that makes the call. */
 int ct_remote_memfd(struct ct_remote *remote, unsigned flags, int64_t *result) {
     int status = !remote->stopped ? CT_ERR_BAD_STATE : remote->gadget ? CT_OK : ct_remote_find_gadget(remote);
     const uint64_t arguments[6] = {ct_call_name(remote->gadget), flags};

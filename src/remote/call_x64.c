@@ -1,10 +1,10 @@
 /* Calls made in another process on x86_64: the instructions, and the way back.
  *
- * Behind the call stands code that puts the thread back by itself: signal mask, flags, all general registers, then a jump to
- * where it was. So when we die the thread goes that way alone. (While we live it never gets there: it is put back from
- * outside.) All it needs lies beside it, so nothing is written to the thread's stack, which may be small, and the kernel's
- * record of an interrupted sleep, which a return through a signal frame would wipe out, stays: the thread sleeps on for the
- * rest of its time. Vector registers are used by nobody meanwhile.
+ * After the call there is code that puts the thread back by itself: signal mask, flags, all general registers, then a
+ * jump to where it was. So if we die the thread returns alone. (While we live it never gets there: we put it back from
+ * outside.) All data that the code needs is beside it. So nothing is written to the thread's stack, which may be small,
+ * and the kernel keeps its record of an interrupted sleep, which a return through a signal frame would erase: the
+ * thread sleeps for the rest of its time. Nobody uses vector registers meanwhile.
  *
  *   0   call *%rbx            a function
  *   2   mov %rax,%r13
@@ -51,16 +51,16 @@ struct emitter {
     size_t at;
 };
 
-static void put(struct emitter *out, const char *bytes, size_t size) {
+static void put_bytes(struct emitter *out, const char *bytes, size_t size) {
     memcpy(out->bytes + out->at, bytes, size);
     out->at += size;
 }
 
-/* An instruction that ends in a 4-byte distance to a member of the data. */
+/* Puts an instruction that ends in a 4-byte distance to a member of the data. */
 static void put_relative(struct emitter *out, const char *bytes, size_t size, size_t member) {
-    put(out, bytes, size);
+    put_bytes(out, bytes, size);
     int32_t distance = (int32_t)(AT_DATA + member) - (int32_t)(out->at + sizeof distance);
-    put(out, (const char *)&distance, sizeof distance);
+    put_bytes(out, (const char *)&distance, sizeof distance);
 }
 
 /* Without us the kernel would not repeat the call: the thread does so itself. */
@@ -78,19 +78,19 @@ static void fill_data(struct data *data, const struct saved *saved) {
 }
 
 static void put_registers(struct emitter *out) {
-    /* rax last: the flags come through it, and it is as good as any other */
+    /* rax last: the flags go through it */
     for (unsigned n = REGISTERS; n-- > 0;) {
         const char load[3] = {(char)(n < 8 ? 0x48 : 0x4c), (char)0x8b, (char)(0x05 | (n & 7) << 3)};
         put_relative(out, load, sizeof load, offsetof(struct data, registers) + n * 8);
     }
 }
 
-#define PUT(out, text) put(out, text, sizeof(text) - 1)
+#define PUT(out, text) put_bytes(out, text, sizeof(text) - 1)
 
 void ct_call_write_code(struct saved *saved, uint64_t gadget) {
     struct emitter out = {saved->code, 0};
     struct data data;
-    (void)gadget; /* everything is relative */
+    (void)gadget; /* everything is relative to pc */
     memset(saved->code, 0, sizeof saved->code);
     PUT(&out, "\xff\xd3\x49\x89\xc5\xeb\x02\x0f\x05");
     put_relative(&out, "\x48\x8d\x35", 3, offsetof(struct data, mask)); /* lea mask(%rip),%rsi */
@@ -110,7 +110,7 @@ uint64_t ct_call_name(uint64_t gadget) {
     return gadget + AT_NAME;
 }
 
-/* What differs stands behind it, and in one bit of cld or std. */
+/* Only the data after the code differs, and one bit of cld or std. */
 bool ct_call_is_code(const uint8_t bytes[CT_REMOTE_GADGET_ROOM], uint64_t *pc, uint64_t *sp) {
     struct saved sample = {0};
     struct data data;
@@ -126,7 +126,7 @@ bool ct_call_is_code(const uint8_t bytes[CT_REMOTE_GADGET_ROOM], uint64_t *pc, u
 
 bool ct_call_possible(const struct ct_registers *registers) {
     const struct ct_registers_x64 *regs = ct_registers_to_x64(registers);
-    return regs->cs == USER_CS && regs->rip != 0; /* not in 32-bit code, no worker of the kernel's */
+    return regs->cs == USER_CS && regs->rip != 0; /* not 32-bit code, not a worker of the kernel */
 }
 
 void ct_call_registers(const struct call *call, const struct saved *saved, uint64_t gadget,

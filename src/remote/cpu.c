@@ -1,7 +1,7 @@
-/* All general registers of stopped threads. What they are is up to cpu_<isa>.c. */
+/* All general registers of stopped threads. cpu_<isa>.c knows which there are. */
 #include "remote/remote_internal.h"
 
-/* A range of threads, from `cpus` or to it. */
+/* A range of threads; `cpus` is read or written. */
 struct request {
     size_t first, count;
     struct ct_remote_cpu *cpus;

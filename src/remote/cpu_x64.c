@@ -1,8 +1,9 @@
 /* All general registers of a stopped thread on x86_64.
  *
  * A thread whose system call was interrupted is after the instruction, with a code in rax that makes the kernel issue
- * the call again (os/linux/registers_x64.c). What is shown is the state in which it will be made. As long as neither pc
- * nor rax is changed, it stays the kernel's affair; else the thread goes on exactly as the changed registers say. */
+ * the call again (os/linux/registers_x64.c). The registers are shown as they will be when the call is made. As long as
+ * neither pc nor rax is changed, the kernel repeats the call; otherwise the thread continues exactly as the changed
+ * registers say. */
 #include "remote/cpu_x64.h"
 #include "remote/remote_internal.h"
 #include "os/linux/registers_x64.h"
@@ -64,7 +65,7 @@ void ct_remote_cpu_change(const struct ct_remote_cpu *before, const struct ct_re
     if (was->flags != now->flags)
         ct_registers_as_x64(regs)->eflags = now->flags;
     if (was->pc != now->pc || was->gpr[RAX] != now->gpr[RAX]) {
-        ct_registers_cancel_call(regs); /* no call is repeated without being shown */
+        ct_registers_cancel_call(regs); /* no call is repeated that was not shown */
         ct_registers_set_pc(regs, now->pc);
         ct_registers_as_x64(regs)->rax = now->gpr[RAX];
     }

@@ -1,4 +1,4 @@
-/* What struct ct_remote_cpu holds on x86_64. For files of this machine alone. */
+/* What struct ct_remote_cpu holds on x86_64. Only for files of this machine. */
 #ifndef CT_REMOTE_CPU_X64_H
 #define CT_REMOTE_CPU_X64_H
 

@@ -1,7 +1,7 @@
-/* Following a process into the program that it executes.
+/* Follows a process into the program that it executes.
  *
- * The process waits in code of ours for our word. It is seized and then told to go on; from there to the exec it is watched from one
- * system call to the next, because an exec may fail, and then it is let go. */
+ * The process waits for us in code of ours. We seize it and let it continue. Until the exec it is watched from one
+ * system call to the next, because an exec may fail; then it is detached. */
 #include "remote/loader.h"
 
 #include <errno.h>
@@ -40,7 +40,8 @@ static bool has_failed(int tid, bool *inside) {
     return *inside && information.op == PTRACE_SYSCALL_INFO_EXIT && information.exit.is_error;
 }
 
-/* The kernel believes that we mean the thread which has changed its number only when we have heard of that. */
+/* A thread that executes gets another number; the kernel accepts requests for that number only after we have read this
+ * stop. */
 static void take_stop(int tid) {
     siginfo_t info;
     (void)waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL);
@@ -50,7 +51,7 @@ static bool is_given_up(const struct following *f) {
     return f->exec->given_up && f->exec->given_up(f->exec->arg);
 }
 
-/* Whoever says that it executes something may never do so. */
+/* A process may say that it executes a program and never do so. */
 static int wait_patiently(const struct following *f, struct stop *stop) {
     int status;
     do {
@@ -60,8 +61,8 @@ static int wait_patiently(const struct following *f, struct stop *stop) {
     return status;
 }
 
-/* A thread that is not the main one takes over the main one's number when it executes a program: its own is gone then, and for a
- * moment there is neither. */
+/* A thread that is not the main one takes over the main thread's number when it executes a program. Its own number is
+ * gone then, and for a moment neither exists. */
 static int wait_next(struct ct_remote *remote, struct following *f, struct stop *stop) {
     int status = wait_patiently(f, stop);
     if (status != CT_OK || stop->kind != STOP_GONE || f->tid == remote->pid)
@@ -113,9 +114,9 @@ static const char *foreign_program(int pid) {
     return size < 0 ? NULL : ct_remote_foreign(header, (size_t)size);
 }
 
-/* It may have been let go by another thread of ours a moment ago (an exec that failed), and the kernel is not through with it. Time may
- * pass without us: so many tries, too. */
-static long seize(const struct following *f) {
+/* Another thread of ours may have detached it a moment ago (an exec that failed), and the kernel has not finished that.
+ * Time may pass while we do not run, so a number of tries is required too. */
+static long seize_patiently(const struct following *f) {
     for (int tries = 1;; tries++) {
         long result = ct_trace(PTRACE_SEIZE, f->tid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC);
         if (result != -EPERM || (tries > SEIZE_TRIES && ct_seize_now_ms() > f->seize_until))
@@ -127,7 +128,7 @@ static long seize(const struct following *f) {
 static int follow_traced(struct ct_remote *remote, void *arg) {
     struct following *f = arg;
 
-    long result = seize(f);
+    long result = seize_patiently(f);
     if (result < 0)
         return CT_ERR_PERMISSION_DENIED;
 
@@ -155,7 +156,7 @@ static int explain(int pid, const struct following *f, int status, struct ct_rem
         return ct_remote_say(error, status, "process %d now runs %s, which cannot be recorded on this machine", pid,
                              f->foreign);
     if (status == CT_ERR_SPAWN_FAILED)
-        return ct_remote_say(error, status, "process %d could not execute the program it wanted to", pid);
+        return ct_remote_say(error, status, "process %d could not execute its new program", pid);
     return ct_remote_say(error, status, "process %d could not be followed into the program it executes (%s)", pid,
                          ct_status_text(status));
 }

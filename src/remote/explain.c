@@ -1,4 +1,4 @@
-/* Sentences for the user: what was refused, by whom, and what helps. */
+/* Sentences for the user: what is forbidden, by whom, and what helps. */
 #include "remote/remote_internal.h"
 
 #include <pwd.h>

@@ -1,7 +1,7 @@
-/* What a seccomp filter says to a system call, found out by running its program here. Pure: bytes in, answer out.
+/* Finds out what a seccomp filter says to a system call, by interpreting its program. Pure: bytes in, answer out.
  *
- * Only the number and the architecture of the call are known. A program that asks for more (arguments, where the call is made) on
- * the way to its answer may answer anything, so it counts as one that forbids. */
+ * Only the number and the architecture of the call are known. A program that reads more (arguments, address of the
+ * call) on the way to its answer may answer anything, so it counts as one that forbids. */
 #include "remote/filter_program.h"
 
 #include <stddef.h>
@@ -13,7 +13,7 @@ struct machine {
     bool a_known, x_known, known[BPF_MEMWORDS];
 };
 
-static void load(struct machine *m, uint32_t offset, uint32_t number) {
+static void load_word(struct machine *m, uint32_t offset, uint32_t number) {
     m->a_known = true;
     if (offset == offsetof(struct seccomp_data, nr))
         m->a = number;
@@ -23,11 +23,11 @@ static void load(struct machine *m, uint32_t offset, uint32_t number) {
         m->a_known = false;
 }
 
-/* False: nothing that filters are made of. */
+/* False: an instruction that filters do not have. */
 static bool step_data(struct machine *m, const struct sock_filter *f, uint32_t number) {
     switch (f->code) {
     case BPF_LD | BPF_W | BPF_ABS:
-        load(m, f->k, number);
+        load_word(m, f->k, number);
         return true;
     case BPF_LD | BPF_IMM:
         m->a = f->k;
@@ -61,7 +61,7 @@ static bool step_data(struct machine *m, const struct sock_filter *f, uint32_t n
     }
 }
 
-/* False: it is no jump, or where it leads is not known. */
+/* False: not a jump, or its target is unknown. */
 static bool step_jump(const struct machine *m, const struct sock_filter *f, size_t *at) {
     uint32_t other = BPF_SRC(f->code) == BPF_X ? m->x : f->k;
     bool taken;
@@ -93,7 +93,7 @@ static bool step_jump(const struct machine *m, const struct sock_filter *f, size
     return true;
 }
 
-/* Jumps lead forward only, so it ends. */
+/* Jumps go forward only, so this ends. */
 bool ct_filter_allows(const struct sock_filter *program, size_t count, uint32_t number) {
     struct machine m = {0};
     for (size_t at = 0; at < count; at++) {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <linux/filter.h>
 
-/* Does it allow this system call, whatever the arguments are? */
+/* Does it allow this system call with any arguments? */
 bool ct_filter_allows(const struct sock_filter *program, size_t count, uint32_t number);
 
 #endif

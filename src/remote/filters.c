@@ -1,12 +1,14 @@
-/* What can be known of another process's seccomp filters.
+/* What can be known about another process's seccomp filters.
  *
- * A filter may kill for a call, and the kernel shows filters only to those who may lift them anyway. So a call is tried on a thread
- * only when its filters are certainly our own: what a filter has not killed us for it does not kill it for. Filters are inherited,
- * and never taken off; a thread has the same ones as we have, and no other, when there are as many of them, and
+ * A filter may kill for a call, and the kernel shows filters only to processes that may lift them anyway. So a call is
+ * tried on a thread only if its filters are certainly our own: calls for which a filter has not killed us do not kill
+ * the thread either. Filters are inherited and never removed. A thread has exactly our filters if it has as many as we
+ * have, and
  *   - it is a descendant of ours: it has inherited all of ours; or
- *   - it lives in our container: the first process there, and so whatever it has started, got them before it ran its program,
- *     and as many are on all three of it, the thread and us. Whoever enters the container later gets the container's too.
- * On a system without containers the first process has no filter, so there the second rule never holds. */
+ *   - it is in our container: the first process there, and so everything it has started, got them before it ran its
+ *   program, and that process, the thread and we have equally many. A process that enters the container later gets the
+ *   container's filters too.
+ * On a system without containers the first process has no filter, so the second rule never applies there. */
 #include "remote/filter_program.h"
 #include "remote/remote_internal.h"
 #include "os/os.h"
@@ -42,7 +44,7 @@ static bool is_refused(long result) {
     return result < 0 && (errno == EPERM || errno == ENOSYS || errno == EACCES);
 }
 
-/* Calls of the agents, with arguments that do nothing: an address of zero is refused by the kernel, after the filter. */
+/* The calls of the agents, with arguments that do nothing: the kernel refuses an address of zero, after the filter. */
 static const struct {
     long number;
     uint64_t arguments[4];
@@ -67,7 +69,7 @@ static const struct {
     {SYS_tgkill, {0}},
 };
 
-/* Memory, as recording maps it. */
+/* Maps memory as recording does. */
 static bool try_memory(void) {
     const size_t page = ct_os_page_size();
     long memfd = syscall(SYS_memfd_create, "contrail", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -80,7 +82,7 @@ static bool try_memory(void) {
            !is_refused(close((int)memfd));
 }
 
-/* All calls that are made in a target, by us and by the agents. Runs in a process of its own, which a filter may kill. */
+/* All calls that we and the agents make in a target. Runs in a process of its own, which a filter may kill. */
 static bool try_calls(void) {
     const struct rlimit no_core = {0, 0};
     if (setrlimit(RLIMIT_CORE, &no_core) || !try_memory())
@@ -93,7 +95,7 @@ static bool try_calls(void) {
     return true;
 }
 
-/* No signal is sent at its end: nobody else hears of it. */
+/* The child sends no signal when it ends: nobody else notices it. */
 static bool may_make_calls(void) {
     int status = -1;
     long child = syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
@@ -105,9 +107,9 @@ static bool may_make_calls(void) {
 }
 
 static pthread_once_t looked = PTHREAD_ONCE_INIT;
-static int self; /* the tracer, which asks too, has another number */
+static int self; /* the tracer asks too, and has another number */
 static bool filtered;
-static long own_filters; /* 0: none, or their calls are not allowed, or not known */
+static long own_filters; /* 0: none, or their calls are not allowed, or unknown */
 
 static void look_at_own(void) {
     self = getpid();
@@ -125,7 +127,7 @@ bool ct_filters_are_on_us(void) {
     return filtered;
 }
 
-/* ---- what another's allow ---- */
+/* ---- what the filters of another process allow ---- */
 
 static const uint32_t often[] = {SYS_close,  SYS_madvise, SYS_mmap, SYS_mprotect,   SYS_munmap,
                                  SYS_openat, SYS_pread64, SYS_read, SYS_newfstatat, SYS_exit_group};
@@ -140,7 +142,7 @@ static bool allows_agents(const struct sock_filter *program, size_t count) {
     return true;
 }
 
-/* The kernel shows them to who may lift them, newest first; all must agree. */
+/* The kernel shows filters to tracers that may lift them, newest first; all must allow the calls. */
 bool ct_filters_allow_agents_traced(int tid) {
     struct sock_filter program[BPF_MAXINSNS]; /* 32 KiB of the tracer's stack */
     uint64_t index = 0;
@@ -153,7 +155,7 @@ bool ct_filters_allow_agents_traced(int tid) {
     }
 }
 
-/* ---- whose the other's are ---- */
+/* ---- whether another process has our filters ---- */
 
 static bool is_descendant(int pid) {
     for (int n = 0; pid > FIRST_PROCESS && n < MOST_ANCESTORS; n++) {
@@ -179,7 +181,7 @@ static bool is_in_our_container(int pid) {
            shares_namespace(pid, "pid") && shares_namespace(pid, "mnt");
 }
 
-/* Asked once of a process: where it comes from does not change. */
+/* Checked once for each process: its origin does not change. */
 static bool is_kin(struct ct_remote *remote) {
     if (remote->kin == KIN_UNKNOWN)
         remote->kin = is_descendant(remote->pid) || is_in_our_container(remote->pid) ? KIN_YES : KIN_NO;

@@ -8,7 +8,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
-#define STACKS    4             /* that a thread's handlers are followed over */
+#define STACKS    4             /* how many stacks a thread's handlers are followed over */
 #define STACK_MAX (16ull << 20) /* a coroutine's stack may be a corner of a large heap */
 
 struct stack {
@@ -16,7 +16,7 @@ struct stack {
     uint8_t *bytes; /* a copy of [sp, end) */
 };
 
-/* ---- what is mapped, read once for each stop: there may be thousands of threads ---- */
+/* ---- mappings, read once for each stop: there may be thousands of threads ---- */
 
 static int note_map(void *arg, const struct ct_os_map *map) {
     struct ct_remote *remote = arg;
@@ -33,7 +33,7 @@ static int note_map(void *arg, const struct ct_os_map *map) {
     return 0;
 }
 
-/* The end of the readable mapping that holds the address, 0: there is none. */
+/* The end of the readable mapping that holds the address; 0: none. */
 static uint64_t mapped_until(struct ct_remote *remote, uint64_t address) {
     if (!remote->range_count)
         (void)ct_remote_each_map(remote, note_map, remote);
@@ -48,7 +48,7 @@ static uint64_t mapped_until(struct ct_remote *remote, uint64_t address) {
     return low < remote->range_count && remote->ranges[low].start <= address ? remote->ranges[low].end : 0;
 }
 
-/* False when there is no readable stack at sp. */
+/* False: there is no readable stack at sp. */
 static bool copy_stack(struct ct_remote *remote, uint64_t sp, struct stack *s) {
     *s = (struct stack){.sp = (sp + 7) & ~7ull};
     s->end = mapped_until(remote, s->sp);
@@ -76,7 +76,7 @@ struct walk {
     uint64_t next; /* stack pointer of interrupted code on another stack */
 };
 
-static int visit(struct walk *w, const struct stack *s, const struct ct_remote_frame_at *at) {
+static int visit_frame(struct walk *w, const struct stack *s, const struct ct_remote_frame_at *at) {
     struct ct_remote_frame frame = {.pc = word_at(s, at->pc), .sp = word_at(s, at->sp)};
     uint64_t pc = frame.pc;
     int result = w->each(w->arg, &frame);
@@ -97,7 +97,7 @@ static int walk_stack(struct walk *w, uint64_t sp) {
         return 0;
     struct ct_remote_frame_at at = {0};
     while (!result && ct_remote_next_frame(w->remote, s.bytes, s.end - s.sp, &at))
-        result = visit(w, &s, &at);
+        result = visit_frame(w, &s, &at);
     free(s.bytes);
     return result;
 }
@@ -143,7 +143,7 @@ int ct_remote_inner_pid(const struct ct_remote *remote) {
     while (file && fgets(line, sizeof line, file)) {
         if (strncmp(line, "NSpid:", 6))
             continue;
-        const char *last = strrchr(line, '\t'); /* the innermost namespace's comes last */
+        const char *last = strrchr(line, '\t'); /* the innermost namespace is last */
         inner = last ? atoi(last + 1) : inner;
     }
     if (file)

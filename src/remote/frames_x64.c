@@ -1,5 +1,4 @@
-/* Frames of signal handlers on x86_64: the kernel puts the restorer's address, then a ucontext (flags, link, stack,
- * registers). */
+/* Frames of signal handlers on x86_64: the restorer's address, then a ucontext (flags, link, stack, registers). */
 #include "remote/remote_internal.h"
 #include <string.h>
 

@@ -1,8 +1,9 @@
-/* A place for a few instructions of ours in another process, without changing its mappings.
+/* Room for a few instructions of ours in another process, without changing its mappings.
  *
- * The kernel maps whole pages; what lies behind the end of an executable image in its last page is zero and belongs to
- * nothing. Nobody jumps there. First choice is the vdso, which every process has; else a file's last page of code. What a
- * controller that died has left is not touched as long as there is another place: a thread may still need it. */
+ * The kernel maps whole pages. In the last page of an executable image, the bytes after its end are zero and belong to
+ * nothing; nobody jumps there. The first choice is the vdso, which every process has; the second is a file's last page
+ * of code. Code that a dead controller has left is not overwritten as long as there is another place: a thread may
+ * still need it. */
 #include "remote/remote_internal.h"
 #include "remote/frames.h"
 
@@ -11,7 +12,7 @@
 
 enum { MAX_LEFT = 64 };
 
-/* Code that a dead controller has left, and where it leads back to. */
+/* Code that a dead controller has left, and where it returns to. */
 struct left {
     uint64_t at, pc, sp;
 };
@@ -32,12 +33,13 @@ static int look_at_frame(void *arg, struct ct_remote_frame *frame) {
     return is_inside(frame->pc, *(const uint64_t *)arg);
 }
 
-/* Will code that runs at pc, with its stack at sp, come there? A signal handler may have interrupted what stands there. */
+/* Will a thread with this pc and sp execute the code at `at`? It may be in a signal handler that interrupted that
+ * code. */
 static bool leads_to(struct ct_remote *remote, uint64_t pc, uint64_t sp, uint64_t at) {
     return is_inside(pc, at) || ct_remote_each_frame(remote, sp, look_at_frame, &at) != 0;
 }
 
-/* Threads on their way back may be at it, or at a later controller's code that leads to it. */
+/* Threads on their way back may be in this code, or in a later controller's code that returns to it. */
 static bool is_needed(struct search *search, uint64_t at) {
     const struct seize_set *set = &search->remote->set;
     for (size_t i = 0; i < set->count; i++)
@@ -63,7 +65,7 @@ static bool is_empty(struct search *search, uint64_t at) {
     return memcmp(bytes, zero, sizeof zero) == 0;
 }
 
-/* First file offset that no executable segment, and not the table of sections, reaches into; 0: cannot be told. */
+/* First file offset after all executable segments and the section table; 0: unknown. */
 static uint64_t end_of_code(const struct ct_remote *remote, uint64_t header, bool sections) {
     Elf64_Ehdr elf;
     Elf64_Phdr segment;
@@ -97,7 +99,7 @@ static int look_at_map(void *arg, const struct ct_os_map *map) {
         if (!is_empty(search, at))
             continue;
         search->found = at;
-        return vdso; /* the best place: no need to look on */
+        return vdso; /* the best place: the search ends */
     }
     return 0;
 }

@@ -1,5 +1,5 @@
-/* How a process has ended that is not our child. While nobody has waited for it /proc tells; afterwards the kernel itself, by the
- * process's descriptor (since 6.15). */
+/* How a process ended that is not our child. /proc shows it until the parent has waited for the process; afterwards the
+ * kernel reports it through the process's descriptor (since 6.15). */
 #include "remote/remote.h"
 
 #include <contrail/status.h>
@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* struct pidfd_info and PIDFD_GET_INFO, as of its first version: older headers do not have them. */
+/* struct pidfd_info and PIDFD_GET_INFO in their first version: older headers lack them. */
 struct process_info {
     uint64_t mask, cgroup;
     uint32_t pid, tgid, ppid, ids[8];
@@ -23,7 +23,7 @@ _Static_assert(sizeof(struct process_info) == 64, "as the kernel knows it");
 
 enum { EXIT_CODE_FIELD = 52, STATE_FIELD = 3, TRIES = 20, PAUSE_US = 500 };
 
-/* Of one that nobody has waited for, or is just doing so; else -1. */
+/* The status of a process that nobody has waited for yet; otherwise -1. */
 static int status_of_zombie(int pidfd, int pid) {
     char path[64], text[1024];
     (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -39,11 +39,11 @@ static int status_of_zombie(int pidfd, int pid) {
     for (int field = STATE_FIELD; at && field < EXIT_CODE_FIELD; field++)
         at = strchr(at + 1, ' ');
     if (!at || syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) != 0)
-        return -1; /* its number may be another process's by now */
+        return -1; /* its number may belong to another process by now */
     return atoi(at);
 }
 
-/* CT_ERR_UNSUPPORTED: the kernel does not tell. */
+/* CT_ERR_UNSUPPORTED: the kernel cannot report it. */
 static int status_by_descriptor(int pidfd, int *status) {
     struct process_info info = {.mask = INFO_EXIT};
     if (ioctl(pidfd, GET_INFO, &info) != 0)
@@ -55,7 +55,7 @@ static int status_by_descriptor(int pidfd, int *status) {
 }
 
 int ct_remote_how_ended(int pidfd, int pid) {
-    for (int i = 0; i < TRIES; i++) { /* it may be on the way from the one to the other */
+    for (int i = 0; i < TRIES; i++) { /* the process may be between the two states */
         int status = status_of_zombie(pidfd, pid);
         if (status >= 0)
             return status;

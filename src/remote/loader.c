@@ -1,15 +1,15 @@
-/* Stopping a new program where its loader has mapped and relocated everything and run no constructor.
+/* Stops a new program when its loader has mapped and relocated everything and run no constructor.
  *
- * Breakpoints are out of the question: should we die, the program would die of them. What serves instead is a system call
- * that does nothing, in a place that is passed at the right time; with us the thread stops there, without us it passes.
+ * Breakpoints cannot be used: if we died, they would kill the program. We use a system call that does nothing, in a
+ * place that is executed at the right time: with us the thread stops there, without us it runs on.
  *
- *   glibc   the function that it calls for debuggers (_dl_debug_state) is empty: `getpid(); return` takes its place. It is
- *           called several times; r_debug.r_state says when all is ready. Library constructors come later, in the loader.
- *   others  (musl) run constructors in the program's own start code. The loader jumps to what the auxiliary vector gives as
- *           entry point: a few bytes of ours with the call and a jump to the true one.
+ *   glibc   its function for debuggers (_dl_debug_state) is empty: `getpid(); return` replaces it. It is called several
+ *           times; r_debug.r_state says when all is ready. Library constructors run later, in the loader.
+ *   others  (musl) run constructors in the program's own start code. The loader jumps to the entry point that the
+ *           auxiliary vector names: we put there the address of our own bytes, the call and a jump to the true one.
  *   none    a static program: exec itself stops at its first instruction.
  *
- * Everything is put back before we return, in an order that is right should we die in between. */
+ * Everything is restored before we return, in an order in which we may die after each step. */
 #include "remote/loader.h"
 #include "symbols/functions.h"
 
@@ -23,10 +23,10 @@ enum { MAX_DYNAMIC = 1024, MAX_VECTOR = 8 << 20 };
 
 struct loading {
     struct ct_remote *remote;
-    uint64_t notify; /* the empty function; 0: the other way */
+    uint64_t notify; /* the empty function; 0: none, so the entry point is used */
     uint8_t original[CT_LOADER_PATCH], patch[CT_LOADER_PATCH];
     uint64_t entry, entry_at; /* the true entry point, and where the vector has it */
-    uint64_t mark;            /* a thread that has made our call stands here */
+    uint64_t mark;            /* a thread that has made our call is here */
     uint64_t debug_at;        /* where the program's dynamic section holds the address of r_debug; 0: nowhere */
     int passes;
 };
@@ -64,7 +64,7 @@ static uint64_t find_debug_slot(const struct ct_remote *remote) {
     return 0;
 }
 
-/* Programs without the slot: the notification after the first one is that of the end. */
+/* In programs without the slot, the second notification is that of the end. */
 static bool is_consistent(struct loading *l) {
     struct { /* struct r_debug */
         int32_t version, padding;
@@ -95,7 +95,7 @@ static int open_at_base(void *arg, const struct ct_os_map *map) {
     return 1;
 }
 
-/* The function, when this is glibc's loader and nothing else begins in the bytes that we need. */
+/* Returns the function if this is glibc's loader and nothing else begins in the bytes that we need. */
 static uint64_t find_notify(const struct ct_functions *table) {
     const struct ct_func *notify = ct_functions_by_name(table, "_dl_debug_state");
     if (!notify || !ct_functions_by_name(table, "_dl_allocate_tls"))
@@ -144,14 +144,14 @@ static uint64_t find_entry_in_vector(const struct loading *l) {
         else if (word == AT_ENTRY)
             return at + sizeof word;
         else
-            at += sizeof word; /* its value */
+            at += sizeof word; /* skips the value */
     }
     return 0;
 }
 
 /* ---- steps ---- */
 
-static int prepare(struct loading *l) {
+static int prepare_mark(struct loading *l) {
     if (l->notify) {
         l->mark = l->notify + CT_LOADER_MARK;
         l->debug_at = find_debug_slot(l->remote);
@@ -172,7 +172,7 @@ static int prepare(struct loading *l) {
                            : status;
 }
 
-/* A stop at a system call: is it ours, at its beginning, and is everything ready? */
+/* At a stop of a system call: is it ours, at its beginning, and is everything ready? */
 static bool has_arrived(struct loading *l) {
     struct __ptrace_syscall_info information;
     long size =
@@ -182,7 +182,7 @@ static bool has_arrived(struct loading *l) {
     return !l->notify || is_consistent(l);
 }
 
-static int run(struct loading *l, uint64_t deadline) {
+static int run_to_mark(struct loading *l, uint64_t deadline) {
     int pid = l->remote->pid, pass = 0, request = PTRACE_SYSCALL;
     for (;;) {
         struct stop stop;
@@ -198,7 +198,7 @@ static int run(struct loading *l, uint64_t deadline) {
         if (ct_seize_now_ms() >= deadline)
             return CT_ERR_TIMEOUT; /* one system call after another, and no end */
         if (stop.kind == STOP_EVENT && stop.number == PTRACE_EVENT_EXEC)
-            return CT_ERR_SYSTEM; /* a loader that executes another program: nothing of ours is in that one */
+            return CT_ERR_SYSTEM; /* the loader executes another program, in which nothing is ours */
         pass = stop.kind == STOP_SIGNAL ? stop.number : 0;
         request = stop.kind == STOP_EVENT && stop.job_control ? PTRACE_LISTEN : PTRACE_SYSCALL;
     }
@@ -209,8 +209,9 @@ static int move_to(const struct ct_remote *remote, struct ct_registers *regs, ui
     return ct_remote_write_registers_traced(remote->pid, regs);
 }
 
-/* The thread stands in an ordinary stop. First it, then the bytes: the other way round it would go on in the middle of other
- * instructions. Its place is the beginning of the function, whose work is still to be done, or the true entry. */
+/* The thread is in an ordinary stop. It is moved first, then the bytes are restored: in the other order it would
+ * continue in the middle of other instructions. It moves to the beginning of the function, which has yet to run, or to
+ * the true entry. */
 static int clean_up(struct loading *l, bool arrived) {
     static const uint8_t zero[CT_LOADER_JUMP];
     struct ct_registers regs;
@@ -224,7 +225,7 @@ static int clean_up(struct loading *l, bool arrived) {
         return status == CT_OK ? ct_remote_write(l->remote, l->notify, l->original, sizeof l->original) : status;
     }
     if (!arrived)
-        return CT_OK; /* the loader knows no other way any more; ours is right */
+        return CT_OK; /* the loader already has our address, which leads to the true entry */
     status = ct_remote_write(l->remote, l->entry_at, &l->entry, sizeof l->entry);
     if (status == CT_OK)
         status = move_to(l->remote, &regs, l->entry);
@@ -238,10 +239,10 @@ int ct_loader_run_traced(struct ct_remote *remote, uint64_t deadline_ms) {
     if (base == 0)
         return ct_trace_settle(remote->pid, 0, deadline_ms);
     look_for_notify(&l, base);
-    int status = prepare(&l);
+    int status = prepare_mark(&l);
     if (status != CT_OK)
         return status;
-    status = run(&l, deadline_ms);
+    status = run_to_mark(&l, deadline_ms);
     if (status != CT_OK && status != CT_ERR_TIMEOUT)
         return status;
     int settled = status == CT_OK ? ct_trace_settle(remote->pid, 0, deadline_ms + GRACE_MS)

@@ -12,7 +12,7 @@ bool ct_loader_patch(const uint8_t original[CT_LOADER_PATCH], uint8_t patch[CT_L
         at += sizeof endbr;
     if (*at++ != 0xc3)
         return false;
-    /* what follows is padding: one of the forms that assemblers use begins there */
+    /* the padding after it begins with one of the forms that assemblers use */
     if (*at != 0x90 && *at != 0x0f && *at != 0x66 && *at != 0x2e && *at != 0xcc && *at != 0)
         return false;
     memcpy(patch, CALL_GETPID "\xc3", CT_LOADER_PATCH);

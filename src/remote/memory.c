@@ -1,4 +1,4 @@
-/* The memory of another process, through /proc/PID/mem: whatever the protection, with threads running or not. */
+/* The memory of another process, through /proc/PID/mem: whatever the protection, while threads run or are stopped. */
 #include "remote/remote_internal.h"
 
 #include <errno.h>
@@ -65,7 +65,7 @@ static int count_map(void *arg, const struct ct_os_map *map) {
 int ct_remote_each_map(struct ct_remote *remote, int (*each)(void *arg, const struct ct_os_map *map), void *arg) {
     struct counted c = {each, arg, 0};
     int status = ct_os_each_map_of(remote->view, count_map, &c);
-    int other = c.maps ? 0 : ct_remote_find_view(remote->pid); /* the thread that we looked through has ended */
+    int other = c.maps ? 0 : ct_remote_find_view(remote->pid); /* the thread whose view we used has ended */
     if (other && other != remote->view) {
         remote->view = other;
         status = ct_os_each_map_of(other, count_map, &c);
@@ -73,7 +73,8 @@ int ct_remote_each_map(struct ct_remote *remote, int (*each)(void *arg, const st
     return status >= 0 && !c.maps ? CT_ERR_NOT_FOUND : status;
 }
 
-/* A path that was replaced since may be anything: it is not waited for, and only a file with the right number counts. */
+/* A path may have been replaced by anything since: the open does not block, and only a file with the right number
+ * counts. */
 static int open_named(const struct ct_remote *remote, const struct ct_os_map *map) {
     char path[PATH_MAX + 64];
     struct stat information;
@@ -95,6 +96,6 @@ int ct_remote_open_mapped(const struct ct_remote *remote, const struct ct_os_map
         return CT_ERR_NOT_FOUND;
     (void)snprintf(path, sizeof path, "/proc/%d/map_files/%llx-%llx", remote->view, (unsigned long long)map->start,
                    (unsigned long long)map->end);
-    int fd = open(path, O_RDONLY | O_CLOEXEC); /* for the privileged: right whatever has become of the name */
+    int fd = open(path, O_RDONLY | O_CLOEXEC); /* needs privileges; right whatever happened to the name */
     return fd >= 0 ? fd : open_named(remote, map);
 }

@@ -1,4 +1,4 @@
-/* Opening another process: what cannot be traced is told apart here, before anything is stopped. */
+/* Opens another process. Processes that cannot be traced are refused here, before anything is stopped. */
 #include "isa/machine.h"
 #include "remote/remote_internal.h"
 
@@ -64,7 +64,7 @@ int ct_remote_open_image(struct ct_remote *remote) {
     return ct_remote_read_auxv(remote) == CT_OK ? 0 : -ESRCH;
 }
 
-/* ---- what cannot be traced ---- */
+/* ---- processes that cannot be traced ---- */
 
 static bool is_kernel_thread(int pid) {
     char path[64], text[512];
@@ -103,7 +103,7 @@ static int check_state(struct ct_remote *remote, struct ct_remote_error *error) 
     remote->view = ct_remote_find_view(pid);
     if (remote->view == 0)
         return ct_remote_say(error, CT_ERR_ATTACH_FAILED,
-                             "process %d has ended already (a zombie, until its parent %ld takes notice)", pid,
+                             "process %d has ended already (a zombie until its parent %ld waits for it)", pid,
                              ct_remote_status_number(pid, pid, "PPid:", false));
     uint64_t begin = ct_seize_now_ms();
     long tracer = ct_remote_status_number(pid, remote->view, "TracerPid:", false);
@@ -120,7 +120,7 @@ static int check_machine(const struct ct_remote *remote, struct ct_remote_error 
     (void)snprintf(path, sizeof path, "/proc/%d/exe", remote->view);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return CT_OK; /* a file that is out of reach: the memory will tell */
+        return CT_OK; /* the file is out of reach: opening the memory will fail if need be */
     ssize_t size = read(fd, header, sizeof header);
     (void)close(fd);
     const char *what = ct_remote_foreign(header, size > 0 ? (size_t)size : 0);
@@ -151,7 +151,8 @@ int ct_remote_open(struct ct_remote **out, int pid, struct ct_remote_error *erro
         return status;
     if (ct_remote_allocate(&remote, pid) != CT_OK)
         return ct_remote_say(error, CT_ERR_NO_MEMORY, "out of memory");
-    remote->pidfd = (int)syscall(SYS_pidfd_open, pid, 0); /* first: what is read below is then about this process */
+    /* first: everything that is read below is then about this process */
+    remote->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (remote->pidfd < 0)
         status = errno == ESRCH ? ct_remote_say(error, CT_ERR_NOT_FOUND, "process %d has just ended", pid)
                                 : ct_remote_say(error, CT_ERR_ATTACH_FAILED, "process %d cannot be opened: %s", pid,
@@ -184,7 +185,7 @@ int ct_remote_pidfd(const struct ct_remote *remote) {
     return remote->pidfd;
 }
 
-/* The memory file stays with the image that it was opened for: once that is gone it is at its end, everywhere. */
+/* The memory file belongs to the image that it was opened for: when that is gone, every read returns 0. */
 bool ct_remote_is_alive(const struct ct_remote *remote) {
     struct pollfd ended = {remote->pidfd, POLLIN, 0};
     char byte;
@@ -193,8 +194,9 @@ bool ct_remote_is_alive(const struct ct_remote *remote) {
     return pread(remote->mem, &byte, 1, (off_t)ct_os_page_size()) != 0;
 }
 
-/* Opening is a deed of its own (a device may act on it, a file of somebody else become writable for us), and the descriptor may
- * name anything: only a regular file without a name is opened, through a descriptor that holds it meanwhile. */
+/* Opening a file can have effects (a device may act on it, we could write to somebody else's file), and the descriptor
+ * may refer to anything. So only a regular file without a name is opened, through a descriptor that holds it
+ * meanwhile. */
 static int open_again(int view, int fd) {
     char path[64];
     struct stat info;
@@ -210,8 +212,8 @@ static int open_again(int view, int fd) {
     return copy;
 }
 
-/* Where the first way is closed (the main thread has ended, a container forbids it): the same file, opened again. A filter of our
- * own may kill for a call that programs seldom make: then this comes first. */
+/* If the descriptor cannot be copied (the main thread has ended, a container forbids it), its file is opened again. If
+ * we have a filter of our own, this comes first: a filter may kill for a call that programs seldom make. */
 int ct_remote_fetch_fd(const struct ct_remote *remote, int fd) {
     int copy = ct_filters_are_on_us() ? open_again(remote->view, fd) : -1;
     if (copy < 0)

@@ -1,13 +1,13 @@
-/* How long a process may be kept stopped for the sake of what lies in its memory.
+/* Limits how long a process is kept stopped because of what is in its memory.
  *
- * Lists and tables there may be of any length, or have no end. Whoever follows them reads memory, so the reads end it: once the
- * time is over, or the user has given up, they fail. The callback is the caller's and is asked on the caller's thread only, never by
- * the tracer; that one sees the answer. */
+ * Lists and tables there may be of any length, or endless. Code that follows them reads memory, so the reads end it:
+ * when the time is over, or the user has given up, they fail. The callback belongs to the caller and is called on the
+ * caller's thread only, never by the tracer; the tracer sees the answer. */
 #include "remote/remote_internal.h"
 
 enum { ASK_MS = 10 };
 
-static void begin(struct patience *p) {
+static void begin_limit(struct patience *p) {
     uint64_t now = ct_seize_now_ms();
     p->next_ask_ms = now;
     p->until_ms = now + p->limit_ms;
@@ -18,18 +18,18 @@ static void begin(struct patience *p) {
 void ct_remote_limit(struct ct_remote *remote, unsigned limit_ms, bool (*given_up)(void *arg), void *arg) {
     remote->patience = (struct patience){.limit_ms = limit_ms, .given_up = given_up, .arg = arg};
     if (remote->stopped)
-        begin(&remote->patience);
+        begin_limit(&remote->patience);
 }
 
 void ct_patience_begin(struct ct_remote *remote) {
-    begin(&remote->patience);
+    begin_limit(&remote->patience);
 }
 
 void ct_patience_end(struct ct_remote *remote) {
     remote->patience.running = false;
 }
 
-static bool look(struct patience *p, bool ask) {
+static bool check_limit(struct patience *p, bool ask) {
     if (!p->running)
         return false;
     if (__atomic_load_n(&p->over, __ATOMIC_ACQUIRE))
@@ -45,13 +45,13 @@ static bool look(struct patience *p, bool ask) {
     return over;
 }
 
-/* Who reads does not change the process; that it is looked at is no part of it. */
+/* A read does not change the process, so `remote` is const; its time limit is not part of that. */
 bool ct_remote_is_over(const struct ct_remote *remote) {
-    return look((struct patience *)&remote->patience, !remote->tracer.working);
+    return check_limit((struct patience *)&remote->patience, !remote->tracer.working);
 }
 
 bool ct_patience_ask(struct ct_remote *remote) {
-    return look(&remote->patience, true);
+    return check_limit(&remote->patience, true);
 }
 
 uint64_t ct_patience_deadline(const struct ct_remote *remote, uint64_t deadline_ms) {

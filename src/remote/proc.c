@@ -1,4 +1,4 @@
-/* What /proc tells about a process and its threads. */
+/* What /proc shows about a process and its threads. */
 #include "isa/machine.h"
 #include "remote/frames.h"
 #include "remote/remote_internal.h"
@@ -85,13 +85,13 @@ static ssize_t read_program(const char *who, char *path, size_t size) {
     return readlink(link, path, size);
 }
 
-/* One that has no program any more is about to be gone. */
+/* A tracer without a program is about to end. */
 unsigned ct_remote_patience_ms(int tracer) {
     enum { OTHERS_MS = 200, OURS_MS = 3000 };
     char who[32], program[PATH_MAX], own[PATH_MAX];
     (void)snprintf(who, sizeof who, "%d", tracer);
     if (tracer > 0 && ct_remote_status_number(tracer, tracer, "Tgid:", false) == getpid())
-        return OTHERS_MS; /* ourselves: nobody else will let it go */
+        return OTHERS_MS; /* ourselves: nobody else will detach it */
     ssize_t size = tracer > 0 ? read_program(who, program, sizeof program) : 0;
     if (size < 0 && errno != ENOENT && errno != ESRCH)
         return OTHERS_MS;
@@ -142,7 +142,7 @@ const char *ct_remote_foreign(const uint8_t *header, size_t size) {
                   {EM_PPC64, "a POWER program"}, {EM_S390, "an s390 program"}, {EM_LOONGARCH, "a LoongArch program"},
                   {EM_MIPS, "a MIPS program"}};
     if (size < sizeof elf)
-        return "no whole ELF file";
+        return "an incomplete ELF file";
     memcpy(&elf, header, sizeof elf);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (elf.e_machine == others[i].machine)

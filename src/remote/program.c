@@ -1,4 +1,4 @@
-/* Which file a program's name means, and whether it can be started and recorded: told before anything is started. */
+/* Which file a program's name means, and whether it can be started and recorded. Checked before anything is started. */
 #include "base/regular.h"
 #include "isa/machine.h"
 #include "remote/remote_internal.h"
@@ -68,9 +68,9 @@ struct head {
 static int say_missing(const char *path, const char *user, int failure, struct ct_remote_error *error) {
     if (failure == EACCES)
         return ct_remote_say(error, CT_ERR_PERMISSION_DENIED,
-                             "%s cannot be reached: a directory on the way is closed to you", path);
+                             "%s cannot be reached: you may not enter a directory of its path", path);
     if (failure == ELOOP)
-        return ct_remote_say(error, CT_ERR_NOT_FOUND, "%s leads in a circle of symbolic links", path);
+        return ct_remote_say(error, CT_ERR_NOT_FOUND, "%s is a loop of symbolic links: correct them", path);
     if (user)
         return ct_remote_say(error, CT_ERR_NOT_FOUND, "%s needs %s to run, which does not exist: install or correct it",
                              user, path);
@@ -104,7 +104,7 @@ static bool read_head(const char *path, struct head *head) {
     return size >= 0;
 }
 
-/* A traced exec gives no new privileges unless the tracer has all of them. NULL: it gives none anyway. */
+/* A traced exec gives new privileges only if the tracer has all of them. NULL: the file gives none. */
 static const char *privileges(const char *path, const struct stat *information) {
     struct statvfs mount;
     if (geteuid() == 0 || (statvfs(path, &mount) == 0 && (mount.f_flag & ST_NOSUID)))
@@ -165,7 +165,7 @@ static int say_no_program(const char *path, const struct head *head, struct ct_r
     return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s is neither an ELF program nor a script", path);
 }
 
-/* The word behind #!, in place. */
+/* The word after #!, in place. */
 static char *interpreter_of(struct head *head) {
     char *at = head->bytes + 2;
     at[strcspn(at, "\n")] = 0;
@@ -176,7 +176,7 @@ static char *interpreter_of(struct head *head) {
 
 /* ---- env ---- */
 
-/* Only what env would take as plain words: no options but -S, no assignments, nothing quoted. */
+/* Accepts only what env takes as plain words: no options but -S, no assignments, nothing quoted. */
 static bool split_env_line(char *line, struct ct_program_words *words) {
     words->count = 0;
     line += strspn(line, " \t");
@@ -232,16 +232,17 @@ int ct_program_check(const char *program, struct ct_remote_error *error) {
             return say_no_program(path, &head, error);
         const char *interpreter = interpreter_of(&head);
         if (!*interpreter)
-            return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s names no interpreter behind its #!", path);
+            return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s names no interpreter after its #!", path);
         memcpy(user, path, sizeof user);
         (void)snprintf(path, sizeof path, "%s", interpreter);
     }
-    return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s: its interpreters are scripts, too many in a row", program);
+    return ct_remote_say(error, CT_ERR_SPAWN_FAILED,
+                         "%s: its interpreters are scripts too, more than the kernel follows", program);
 }
 
 /* ---- what another process is about to execute ---- */
 
-/* `name` as that process sees it. */
+/* The path of `name` as that process sees it. */
 static bool place_of(int pid, int directory, const char *name, char path[PATH_MAX]) {
     int size;
     if (name[0] == '/')

@@ -5,11 +5,11 @@
 #include <limits.h>
 #include "remote/remote.h"
 
-/* As the shell finds it: with a slash it is a path, else it is looked up in PATH. */
+/* Finds the file as the shell does: a name with a slash is a path, others are looked up in PATH. */
 int ct_program_find(const char *name, char path[PATH_MAX], struct ct_remote_error *error);
-/* A script that begins with `#!.../env NAME ...` becomes NAME's program: env would only execute that one, and recording would
- * end there. When `path` is such a script, `words` gets NAME and its arguments and `path` NAME's file; else `words` is left
- * empty. */
+/* Replaces a script that begins with `#!.../env NAME ...` with NAME's program: env would only execute that, and
+ * recording would end there. For such a script, `words` gets NAME and its arguments, and `path` NAME's file. Otherwise
+ * `words` stays empty. */
 enum { CT_PROGRAM_WORDS = 16, CT_PROGRAM_LINE = 512 };
 struct ct_program_words {
     char line[CT_PROGRAM_LINE];
@@ -17,15 +17,16 @@ struct ct_program_words {
     size_t count;
 };
 int ct_program_skip_env(char path[PATH_MAX], struct ct_program_words *words, struct ct_remote_error *error);
-/* Can it be started and recorded? Scripts are followed to their interpreter. */
+/* Can it be started and recorded? Follows scripts to their interpreter. */
 int ct_program_check(const char *path, struct ct_remote_error *error);
 
-/* Why a program that another process is about to execute cannot be recorded. Both NULL: it can, or cannot be executed at all. */
+/* Why a program that another process is about to execute cannot be recorded. Both NULL: it can be recorded, or cannot
+ * be executed at all. */
 struct ct_program_kind {
     const char *foreign;    /* "an arm64 program" */
-    const char *privileges; /* "is setuid": it would not get them under our eyes */
+    const char *privileges; /* "is setuid": it would not get the privileges if traced */
 };
-/* `directory` and `name` as execveat takes them; an empty name means the open file `directory`. */
+/* `directory` and `name` as for execveat; an empty name means the open file `directory`. */
 void ct_program_look(int pid, int directory, const char *name, struct ct_program_kind *kind);
 
 #endif

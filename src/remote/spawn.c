@@ -1,10 +1,11 @@
-/* Starting a program under our eyes.
+/* Starts a program that is traced from the beginning.
  *
  *   parent  fork ─▶ tracer: PTRACE_SEIZE, a byte into the pipe ─▶ waits for the stop that exec makes ─▶ loader.c
- *   child   waits for the byte, or the pipe's end (we have died: it goes on alone) ─▶ execve, or its errno into a second pipe
+ *   child   waits for the byte, or the pipe's end (we have died: it continues alone) ─▶ execve, or its errno into a
+ *           second pipe
  *
- * Both pipes close by themselves at the exec. The child's signals are as ours were, or as the caller says; between fork and
- * exec they are blocked, so that no handler of ours runs in it. */
+ * Both pipes close by themselves at the exec. The child's signals are as ours were, or as the caller says; between fork
+ * and exec they are blocked, so that no handler of ours runs in it. */
 #include "remote/loader.h"
 #include "remote/program.h"
 
@@ -33,10 +34,10 @@ struct launch {
     bool loading; /* the new program runs */
 };
 
-/* ---- the child: no more than raw system calls ---- */
+/* ---- the child: raw system calls only ---- */
 
-/* As after the exec: what has a handler gets the default; the caller may know better what was before its time. By the kernel's own
- * structure: libc keeps two signals to itself, which may be ignored all the same. */
+/* Sets signals as exec would: those with a handler get the default; the caller may know what they were before its time.
+ * Uses the kernel's own structure: libc keeps two signals to itself, which may be ignored all the same. */
 static void set_dispositions(const struct ct_remote_spawn *what) {
     for (int number = 1; number < NSIG; number++) {
         struct {
@@ -111,7 +112,7 @@ static void tell_child(struct launch *launch, char byte) {
         ;
 }
 
-/* Signals that come meanwhile are the child's. */
+/* Signals that arrive meanwhile are passed to the child. */
 static int wait_for_exec(struct ct_remote *remote, struct launch *launch) {
     for (;;) {
         struct stop stop;
@@ -178,7 +179,7 @@ static int say_ended(const struct launch *launch, int ended, struct ct_remote_er
                              launch->path, WTERMSIG(ended));
     return ct_remote_say(
         error, CT_ERR_SPAWN_FAILED,
-        "%s ended with exit code %d while it was being loaded: see what its loader has printed (a library "
+        "%s ended with exit code %d while it was being loaded: read what its loader printed (a library "
         "missing?)",
         launch->path, WEXITSTATUS(ended));
 }
@@ -242,7 +243,7 @@ static int run_launch(struct ct_remote *remote, struct launch *launch, struct ct
     return explain(remote, launch, status, error);
 }
 
-/* Of a script that env would hand on: its words, the script's path, the script's arguments. */
+/* For a script that env would pass on: env's words, the script's path, the script's arguments. */
 static char **join_arguments(const struct ct_program_words *words, char *script, char *const *argv) {
     size_t count = 0, n = 0;
     while (argv[count])
@@ -258,7 +259,8 @@ static char **join_arguments(const struct ct_program_words *words, char *script,
     return joined;
 }
 
-static int start(struct ct_remote **out, struct launch *what, unsigned limit_ms, struct ct_remote_error *error) {
+static int start_program(struct ct_remote **out, struct launch *what, unsigned limit_ms,
+                         struct ct_remote_error *error) {
     struct ct_remote *remote = NULL;
     int status = ct_program_check(what->path, error);
     if (status != CT_OK)
@@ -288,7 +290,7 @@ int ct_remote_spawn(struct ct_remote **out, const struct ct_remote_spawn *what, 
     if (faccessat(AT_FDCWD, script, X_OK, AT_EACCESS) == 0)
         status = ct_program_skip_env(launch.path, &words, error);
     else
-        words.count = 0; /* told below */
+        words.count = 0; /* reported below */
     if (status == CT_OK && words.count > 0) {
         joined = join_arguments(&words, script, what->argv);
         if (!joined)
@@ -296,7 +298,7 @@ int ct_remote_spawn(struct ct_remote **out, const struct ct_remote_spawn *what, 
         launch.argv = joined;
     }
     if (status == CT_OK)
-        status = start(out, &launch, limit_ms, error);
+        status = start_program(out, &launch, limit_ms, error);
     free(joined);
     return status;
 }

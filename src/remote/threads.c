@@ -1,8 +1,8 @@
-/* Stopping and resuming all threads of another process.
+/* Stops and resumes all threads of another process.
  *
- * Invariant: a thread of the stopped set stands in a PTRACE_EVENT_STOP. Those are the stops from which the kernel repeats
- * an interrupted call, and at which no signal is under way: one that was has been delivered (the thread stands at its
- * handler), later ones wait. */
+ * Invariant: a thread of the stopped set is in a PTRACE_EVENT_STOP. From such a stop the kernel repeats an interrupted
+ * call, and no signal is under way: an earlier one has been delivered (the thread is at its handler), later ones
+ * wait. */
 #include "remote/remote_internal.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ static int explain_stop(struct ct_remote *remote, int status, struct ct_remote_e
     case CT_ERR_TIMEOUT:
         return ct_remote_say(
             error, status,
-            "process %d did not stop in time: a thread waits in the kernel without listening (for a disk, "
+            "process %d did not stop in time: a thread waits in the kernel and cannot be interrupted (for a disk, "
             "or for a vfork child); try again later",
             pid);
     case CT_ERR_NO_MEMORY:
@@ -98,7 +98,7 @@ static bool is_held(const struct ct_remote *remote) {
            !__atomic_load_n(&remote->tracer.lost, __ATOMIC_ACQUIRE);
 }
 
-/* By the tracer that has it already. Should it not stop, the tracer stays with it. */
+/* The tracer that already has the process stops it. If it does not stop, the tracer stays with it. */
 static int stop_held(struct ct_remote *remote, struct request *request, struct ct_remote_error *error) {
     remote->worker_ready = false;
     int status = ct_tracer_run(remote, stop_traced, request);
@@ -121,10 +121,9 @@ int ct_remote_stop(struct ct_remote *remote, unsigned limit_ms, struct ct_remote
         return stop_held(remote, &request, error);
     int status = try_again_when_busy(remote, true, &request);
     if (status == CT_ERR_PERMISSION_DENIED)
-        status =
-            try_again_when_busy(remote, false, &request); /* as an ancestor of it we may have the right ourselves */
+        status = try_again_when_busy(remote, false, &request); /* as its ancestor we may have the right ourselves */
     if (status == CT_OK && !ct_remote_is_alive(remote))
-        status = CT_ERR_NOT_FOUND; /* an exec came before us */
+        status = CT_ERR_NOT_FOUND; /* it has executed another program before the stop */
     if (status == CT_OK) {
         remote->stopped = true;
         ct_patience_begin(remote);
@@ -166,7 +165,7 @@ bool ct_remote_is_stopped(const struct ct_remote *remote) {
     return remote->stopped;
 }
 
-/* ---- what is stopped ---- */
+/* ---- stopped threads ---- */
 
 size_t ct_remote_thread_count(const struct ct_remote *remote) {
     return remote->stopped ? remote->set.count : 0;
@@ -199,7 +198,7 @@ uint64_t ct_remote_thread_pointer(const struct ct_remote *remote, const struct c
     return ct_registers_thread_pointer(regs, read_memory, remote);
 }
 
-/* What the thread has now is read back: how an interrupted call goes on may have changed with the place. */
+/* Reads back what the thread has now: how an interrupted call continues may depend on pc. */
 static int write_regs(struct ct_remote *remote, struct seize_thread *thread, const struct ct_registers *regs) {
     thread->regs = *regs;
     if (ct_remote_step)
@@ -241,7 +240,7 @@ static int set_all_traced(struct ct_remote *remote, void *arg) {
     return CT_OK;
 }
 
-/* One job for the tracer: with thousands of threads, to wake it for each takes longer than all else. */
+/* One job for the tracer: with thousands of threads, waking it for each takes longer than all else. */
 int ct_remote_set_all_regs(struct ct_remote *remote, const struct ct_registers *regs) {
     for (size_t i = 0; i < ct_remote_thread_count(remote); i++)
         if (!ct_registers_are_possible(&regs[i]))

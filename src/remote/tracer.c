@@ -1,13 +1,14 @@
-/* Who traces, and the requests it makes.
+/* The tracer, and the requests it makes.
  *
- * The tracer is a process of its own that shares our memory (and has the thread pointer of a thread of ours that waits for
- * its end). Two reasons. Its end lets the other process go: one by one, threads that already run would keep us from the
- * processor while others still stand, and a thread that does not stop could not be let go at all. And it survives us by a
- * moment: killed with SIGKILL, we leave somebody who completes what was begun. (Between the stop of a thread and the look at
- * its registers there is no other way: the kernel would end some calls with EINTR.) Should both be killed, the other process
- * still finds its way: that is what the order of steps everywhere in this layer is about.
+ * The tracer is a process of its own that shares our memory (and has the thread pointer of a thread of ours that waits
+ * for its end). There are two reasons. When it ends, the other process is detached at once: one by one, threads that
+ * already run would keep us from the processor while others are still stopped, and a thread that does not stop could
+ * not be detached at all. And it survives us by a moment: if we are killed with SIGKILL, it completes what was begun.
+ * (Between the stop of a thread and the read of its registers there is no other way: the kernel would end some calls
+ * with EINTR.) If both are killed, the other process still recovers: the order of steps everywhere in this layer
+ * ensures that.
  *
- * Where the system lets only ancestors trace (Yama), the tracer is a mere thread. Either way it blocks all signals. */
+ * If the system lets only ancestors trace (Yama), the tracer is a mere thread. Either way it blocks all signals. */
 #include "remote/remote_internal.h"
 
 #include <errno.h>
@@ -24,8 +25,8 @@
 
 enum { TRACER_STACK = 256 << 10, EAGER_LOOKS = 200, NAP_US = 50, IDLE_MS = 20, LAST_WORK_S = 1, WAKE_US = 50 };
 
-/* Sent to the tracer when its parent has died, and to wake it. Of those that are ignored by default, the one that nobody
- * sends. */
+/* Sent to the tracer when its parent has died, and to wake it. Of the signals that are ignored by default, this is the
+ * one that nobody sends. */
 #define PARENT_DIED SIGURG
 
 void (*ct_remote_step)(void);
@@ -45,7 +46,7 @@ static void wait_for(sem_t *semaphore) {
         ;
 }
 
-/* False: it has not been posted within IDLE_MS. */
+/* False: it was not posted within IDLE_MS. */
 static bool wait_a_moment(sem_t *semaphore) {
     struct timespec limit;
     (void)clock_gettime(CLOCK_REALTIME, &limit);
@@ -55,7 +56,8 @@ static bool wait_a_moment(sem_t *semaphore) {
     return sem_timedwait(semaphore, &limit) == 0;
 }
 
-/* Was the process killed while it is stopped, its parent (who may be our own process) does not hear of it before we have. */
+/* If the process is killed while it is stopped, its parent (which may be our own process) hears of it only after we
+ * have reaped it. */
 static void reap_killed(const struct seize_set *set) {
     siginfo_t info;
     if (!ct_seize_were_killed(set))
@@ -65,7 +67,7 @@ static void reap_killed(const struct seize_set *set) {
     (void)waitid(P_PID, (id_t)set->pid, &info, WEXITED | WNOHANG | __WALL);
 }
 
-/* For the next job. False: there is nobody left to give one. */
+/* Waits for the next job. False: nobody is left to give one. */
 static bool wait_vforked(struct ct_remote *remote) {
     while (!is_orphan()) {
         if (wait_a_moment(&remote->tracer.go))
@@ -82,8 +84,9 @@ enum tracer_news ct_tracer_news(struct ct_remote *remote) {
     return tracer->vforked && is_orphan() ? TRACER_ORPHAN : TRACER_NONE;
 }
 
-/* A watched process is waited for with a call that does not know about jobs: a signal wakes us. We say so and look for a job;
- * whoever has one posts it and looks here (wake): one of the two must see the other, so neither may be done late. */
+/* Waits for a watched process with a call that does not see jobs: a signal wakes us. We set `blocked`, then look for a
+ * job; the caller posts a job, then reads `blocked` (wake_tracer). One of the two must see the other, so this order is
+ * fixed. */
 static enum tracer_news wait_watching(struct ct_remote *remote) {
     struct tracer *tracer = &remote->tracer;
     __atomic_store_n(&tracer->blocked, true, __ATOMIC_SEQ_CST);
@@ -103,7 +106,7 @@ static bool wait_for_job(struct ct_remote *remote) {
     return true;
 }
 
-static void serve(struct ct_remote *remote) {
+static void serve_jobs(struct ct_remote *remote) {
     struct tracer *tracer = &remote->tracer;
     (void)sem_post(&tracer->done);
     while (wait_for_job(remote) && !tracer->quit) {
@@ -112,7 +115,7 @@ static void serve(struct ct_remote *remote) {
     }
 }
 
-/* A thread of ours may have died with a lock that the work needs: then it is over soon, whatever was begun. */
+/* A thread of ours may have died with a lock that the work needs: so the work gets little time, whatever was begun. */
 static void limit_last_work(int number) {
     (void)number;
     if (is_orphan())
@@ -126,14 +129,15 @@ static void serve_vforked(void *arg) {
     remote->tracer.tid = (int)syscall(SYS_gettid);
     (void)sigaction(PARENT_DIED, &action, NULL);
     (void)signal(SIGALRM, SIG_DFL);
-    (void)signal(SIGCHLD, SIG_DFL); /* ignored, ends would be reaped before we and the true parent have heard of them */
+    /* if ignored, ends would be reaped before we and the true parent have heard of them */
+    (void)signal(SIGCHLD, SIG_DFL);
     (void)sigemptyset(&few);
     (void)sigaddset(&few, PARENT_DIED);
     (void)sigaddset(&few, SIGALRM);
     (void)sigprocmask(SIG_UNBLOCK, &few, NULL);
     (void)prctl(PR_SET_PDEATHSIG, PARENT_DIED);
     if (!is_orphan())
-        serve(remote);
+        serve_jobs(remote);
     (void)syscall(SYS_exit_group, 0);
 }
 
@@ -141,7 +145,8 @@ static void do_nothing(int number) {
     (void)number;
 }
 
-/* As a thread: by the same signal, which then needs a handler in our process. One that is there is left alone. */
+/* A tracer that is a thread is woken by this signal too, which needs a handler in our process. An existing handler is
+ * left alone. */
 static void let_be_woken(void) {
     struct sigaction action = {.sa_handler = do_nothing}, old;
     sigset_t one;
@@ -152,7 +157,7 @@ static void let_be_woken(void) {
     (void)pthread_sigmask(SIG_UNBLOCK, &one, NULL);
 }
 
-/* Has the tracer ended otherwise than by our wish, whoever waits for it is told. */
+/* If the tracer ends without our request, the caller that waits for it gets an error. */
 static void *be_tracer(void *arg) {
     struct ct_remote *remote = arg;
     struct tracer *tracer = &remote->tracer;
@@ -169,7 +174,7 @@ static void *be_tracer(void *arg) {
     tracer->vforked = false;
     tracer->tid = (int)syscall(SYS_gettid);
     let_be_woken();
-    serve(remote);
+    serve_jobs(remote);
     return NULL;
 }
 
@@ -195,18 +200,18 @@ static void *map_stack(void) {
     return stack;
 }
 
-/* There in a build with AddressSanitizer. */
+/* Exists in a build with AddressSanitizer. */
 extern void __asan_unpoison_memory_region(const volatile void *start, size_t size) __attribute__((weak));
 
-/* The tracer ended in the middle of its functions: the sanitizer has their variables still, and would find them in whatever is
- * mapped there next. */
+/* The tracer ended in the middle of its functions. The sanitizer still has their variables poisoned, and would report
+ * whatever is mapped there next. */
 static void unmap_stack(char *stack) {
     if (__asan_unpoison_memory_region)
         __asan_unpoison_memory_region(stack, TRACER_STACK);
     (void)munmap(stack, TRACER_STACK);
 }
 
-static void release(struct tracer *tracer) {
+static void release_tracer(struct tracer *tracer) {
     (void)sem_destroy(&tracer->go);
     (void)sem_destroy(&tracer->done);
     if (tracer->stack)
@@ -226,7 +231,7 @@ int ct_tracer_start(struct ct_remote *remote, bool vforked) {
     (void)sem_init(&tracer->done, 0, 0);
     int status = start_thread(remote);
     if (status != CT_OK) {
-        release(tracer);
+        release_tracer(tracer);
         return status;
     }
     wait_for(&tracer->done);
@@ -234,9 +239,9 @@ int ct_tracer_start(struct ct_remote *remote, bool vforked) {
     return CT_OK;
 }
 
-/* For it to take a job. It may have looked for one just before, and wait for the process just after the signal: so, again, until
- * it does. False: it need not be woken. */
-static bool wake(struct tracer *tracer) {
+/* Wakes the tracer for a job. It may have looked for one just before, and start to wait for the process just after the
+ * signal. So this is repeated until the tracer is awake. False: it need not be woken. */
+static bool wake_tracer(struct tracer *tracer) {
     const struct timespec pause = {0, WAKE_US * 1000};
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (!__atomic_load_n(&tracer->blocked, __ATOMIC_SEQ_CST))
@@ -246,10 +251,11 @@ static bool wake(struct tracer *tracer) {
     return true;
 }
 
-/* Having done one, it may be waiting for the process again. Whether the user has given up is for us to ask, for the tracer to see. */
+/* After the job the tracer may be waiting for the process again. We ask whether the user has given up; the tracer only
+ * sees the answer. */
 static void wait_until_done(struct ct_remote *remote) {
     struct tracer *tracer = &remote->tracer;
-    while (wake(tracer))
+    while (wake_tracer(tracer))
         if (sem_trywait(&tracer->done) == 0)
             return;
     while (!wait_a_moment(&tracer->done))
@@ -271,7 +277,7 @@ int ct_tracer_run(struct ct_remote *remote, int (*job)(struct ct_remote *remote,
     return tracer->status;
 }
 
-/* A thread is joined before the kernel has let its tracees go; a process is not reaped before. */
+/* pthread_join may return before the kernel has detached the tracees of a thread. Reaping a process does not. */
 static void wait_until_gone(int tid) {
     while (syscall(SYS_tgkill, getpid(), tid, 0) == 0)
         (void)sched_yield();
@@ -283,12 +289,12 @@ void ct_tracer_end(struct ct_remote *remote) {
         return;
     tracer->quit = true;
     (void)sem_post(&tracer->go);
-    while (wake(tracer))
+    while (wake_tracer(tracer))
         ;
     (void)pthread_join(tracer->thread, NULL);
     if (!tracer->vforked)
         wait_until_gone(tracer->tid);
-    release(tracer);
+    release_tracer(tracer);
 }
 
 /* ---- requests ---- */
@@ -379,14 +385,14 @@ bool ct_trace_has_fault(int tid) {
     return false;
 }
 
-/* The kernel looks at a request to interrupt before it delivers the fault of the instruction where the thread stands. Continued without
- * one, the thread comes to the fault's own stop and no further. */
+/* The kernel handles a request to interrupt before it delivers the fault of the current instruction. Continued without
+ * such a request, the thread comes to the fault's own stop and no further. */
 int ct_trace_come_to_fault(int tid, uint64_t deadline_ms, struct stop *stop) {
     int status = ct_trace_status(ct_trace(PTRACE_CONT, tid, 0, 0));
     return status == CT_OK ? ct_trace_wait(tid, deadline_ms, stop) : status;
 }
 
-/* The request to interrupt is looked at before any further signal, and in the kernel: so at most this one is delivered. */
+/* The kernel handles the request to interrupt before any further signal, so at most this one is delivered. */
 int ct_trace_settle(int tid, int signal, uint64_t deadline_ms) {
     for (;;) {
         struct stop stop;

@@ -1,18 +1,18 @@
 /* A process that stays traced while it runs, so that every signal is seen before it is delivered.
  *
- * Between resume and the next stop the tracer (tracer.c) does not wait for jobs but for its tracees. Invariants:
+ * Between resume and the next stop the tracer (tracer.c) waits for its tracees, not for jobs. Invariants:
  *
- *   1  Nothing about threads is kept here. Which there are is the kernel's knowledge: new ones are seized by it
- *      (PTRACE_O_TRACECLONE), waits tell of all of them, and a stop finds those that the tracer holds like any others (seize.c).
- *   2  Each stop is looked at without taking it off the wait queue and is ended by one request, which passes the signal on with what
- *      came with it. Should we die before that request, the kernel lets the thread go and delivers the signal itself.
- *   3  A system call that ended with EINTR is marked to be repeated unless a handler runs: traced, signals that are ignored wake a
- *      thread too. After a stop of job control the kernel's own EINTR stays.
- *   4  Job control: a thread that is to stand still until SIGCONT is listened to (PTRACE_LISTEN), never continued.
- *   5  Ends are reaped at once: threads of an exec, a process's true parent and pthread_join's memory wait for that.
+ *   1  Nothing about threads is kept here; the kernel knows which there are: it seizes new ones (PTRACE_O_TRACECLONE),
+ *      waits report all of them, and a stop finds those that the tracer holds like any others (seize.c).
+ *   2  Each stop is read without taking it off the wait queue and ended by one request, which passes the signal on with
+ *      its siginfo. If we die before that request, the kernel detaches the thread and delivers the signal itself.
+ *   3  A system call that ended with EINTR is marked to be repeated unless a handler runs: in a traced thread, ignored
+ *      signals interrupt calls too. After a stop of job control the kernel's own EINTR stays.
+ *   4  Job control: a thread that must be stopped until SIGCONT is listened to (PTRACE_LISTEN), never continued.
+ *   5  Ends are reaped at once: an exec, the true parent of a process and pthread_join wait for that.
  *   6  No option kills or stops the process when the tracer ends.
  *
- * Owner: the tracer, apart from the functions at the end. */
+ * Owner: the tracer, except for the functions at the end. */
 #include "os/thread.h"
 #include "remote/remote_internal.h"
 
@@ -32,14 +32,14 @@ enum { OTHERS_MS = 3000, WAIT_OPTIONS = WEXITED | WSTOPPED | __WALL | __WNOTHREA
 
 /* ---- what a signal will do ---- */
 
-static uint64_t bit(int signal) {
+static uint64_t signal_bit(int signal) {
     return signal > 0 && signal <= 64 ? 1ull << (signal - 1) : 0;
 }
 
-static uint64_t bits(const int *signals, size_t count) {
+static uint64_t signal_bits(const int *signals, size_t count) {
     uint64_t all = 0;
     for (size_t i = 0; i < count; i++)
-        all |= bit(signals[i]);
+        all |= signal_bit(signals[i]);
     return all;
 }
 
@@ -49,15 +49,16 @@ static bool stops_by_default(int signal) {
 
 static bool kills_by_default(int signal) {
     static const int harmless[] = {SIGCHLD, SIGCONT, SIGURG, SIGWINCH};
-    return !stops_by_default(signal) && !(bits(harmless, sizeof harmless / sizeof *harmless) & bit(signal));
+    return !stops_by_default(signal) &&
+           !(signal_bits(harmless, sizeof harmless / sizeof *harmless) & signal_bit(signal));
 }
 
 static bool is_of_crashes(int signal) {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
-    return bits(crashes, sizeof crashes / sizeof *crashes) & bit(signal);
+    return signal_bits(crashes, sizeof crashes / sizeof *crashes) & signal_bit(signal);
 }
 
-/* What the program has decided. Of a fault that it has blocked or ignores, the kernel has taken that back by now. */
+/* The program's choice for each signal. If it blocks or ignores a fault, the kernel has already undone that. */
 static void read_dispositions(int pid, int tid, uint64_t *ignored, uint64_t *caught) {
     char path[64], text[4096];
     *ignored = *caught = 0;
@@ -75,20 +76,20 @@ static void read_dispositions(int pid, int tid, uint64_t *ignored, uint64_t *cau
         *caught = strtoull(line + 9, NULL, 16);
 }
 
-/* Is it to be told? What will become of it is only looked up when that matters. */
+/* Is it to be reported? What the signal will do is looked up only if that matters. */
 static bool is_wanted(const struct ct_remote *remote, struct ct_remote_signal *s) {
     const struct ct_remote_watch *what = &remote->watch.what;
-    bool listed = what->signals & bit(s->signal), crash = what->crashes && is_of_crashes(s->signal);
+    bool listed = what->signals & signal_bit(s->signal), crash = what->crashes && is_of_crashes(s->signal);
     if (!listed && !crash && !(what->crashes && kills_by_default(s->signal)))
         return false;
     uint64_t ignored, caught;
     read_dispositions(remote->pid, s->thread.tid, &ignored, &caught);
-    s->handled = caught & bit(s->signal);
-    s->fatal = kills_by_default(s->signal) && !s->handled && !(ignored & bit(s->signal));
+    s->handled = caught & signal_bit(s->signal);
+    s->fatal = kills_by_default(s->signal) && !s->handled && !(ignored & signal_bit(s->signal));
     return listed || crash || s->fatal;
 }
 
-/* ---- other threads, while a crash is looked at ---- */
+/* ---- other threads, while a crash is reported ---- */
 
 static void halt_others(struct ct_remote *remote, int tid) {
     struct seize_set *set = remote->watch.others;
@@ -101,7 +102,7 @@ static void halt_others(struct ct_remote *remote, int tid) {
     set->read = remote->set.read;
     set->memory = remote->set.memory;
     set->count = 0;
-    (void)ct_seize_all(set, OTHERS_MS); /* those that do not stand by then are left out */
+    (void)ct_seize_all(set, OTHERS_MS); /* threads that have not stopped by then are left out */
 }
 
 static void show_others(struct ct_remote *remote, struct ct_remote_signal *s) {
@@ -122,7 +123,7 @@ static void show_others(struct ct_remote *remote, struct ct_remote_signal *s) {
     }
 }
 
-/* Ends a PTRACE_EVENT_STOP. What stands in another kind of stop is still to be looked at. */
+/* Ends a PTRACE_EVENT_STOP. A thread in another kind of stop has yet to be handled. */
 static void let_go(int tid) {
     struct stop stop;
     if (!ct_trace_look(tid, &stop) || stop.kind != STOP_EVENT || stop.number != PTRACE_EVENT_STOP)
@@ -152,8 +153,8 @@ static void read_origin(struct ct_remote_signal *s) {
         s->fault_address = (uint64_t)(uintptr_t)info.si_addr;
 }
 
-/* Has the one who watches other registers in mind? *signal becomes 0 when it is dropped. */
-static void judge(struct ct_remote *remote, struct ct_remote_signal *s, int *signal) {
+/* Lets the watcher change the registers. *signal becomes 0 if it is dropped. */
+static void judge_signal(struct ct_remote *remote, struct ct_remote_signal *s, int *signal) {
     const struct ct_remote_watch *what = &remote->watch.what;
     enum ct_remote_verdict verdict = what->judge ? what->judge(what->arg, s) : CT_REMOTE_SIGNAL_AS_IS;
     if (verdict != CT_REMOTE_SIGNAL_CHANGED && verdict != CT_REMOTE_SIGNAL_DROPPED)
@@ -162,8 +163,8 @@ static void judge(struct ct_remote *remote, struct ct_remote_signal *s, int *sig
         *signal = 0;
 }
 
-/* Tells of the signal with which the thread stands; true: other threads were halted. */
-static bool tell(struct ct_remote *remote, int tid, int *signal) {
+/* Reports the signal with which the thread is stopped; true: other threads were halted. */
+static bool report_signal(struct ct_remote *remote, int tid, int *signal) {
     struct ct_remote_signal s = {.thread = {.tid = tid}, .signal = *signal};
     if (!is_wanted(remote, &s))
         return false;
@@ -171,18 +172,18 @@ static bool tell(struct ct_remote *remote, int tid, int *signal) {
     if (ct_remote_read_thread_traced(tid, &s.thread) != CT_OK)
         return false;
     read_origin(&s);
-    judge(remote, &s, signal);
+    judge_signal(remote, &s, signal);
     if (!*signal)
         return false;
     if (s.fatal) {
         halt_others(remote, tid);
         show_others(remote, &s);
     }
-    remote->watch.what.told(remote->watch.what.arg, &s);
+    remote->watch.what.report(remote->watch.what.arg, &s);
     return s.fatal;
 }
 
-/* The kernel's EINTR is right after a stop of job control; else it is for those whose handler runs. */
+/* The kernel's EINTR is right after a stop of job control; otherwise it is right only if a handler runs. */
 static void mark_interrupted(struct ct_remote *remote, struct seize_thread *thread) {
     bool natural = stops_by_default(thread->signal) ||
                    (remote->watch.job_stopped && (!thread->signal || thread->signal == SIGCONT));
@@ -195,15 +196,15 @@ static void mark_interrupted(struct ct_remote *remote, struct seize_thread *thre
 static void pass_signal(struct ct_remote *remote, int tid, int signal) {
     struct seize_thread thread = {.tid = tid, .signal = signal};
     mark_interrupted(remote, &thread);
-    bool halted = tell(remote, tid, &signal);
+    bool halted = report_signal(remote, tid, &signal);
     (void)ct_trace(PTRACE_CONT, tid, 0, (uint64_t)signal);
     if (halted)
-        release_others(remote); /* when it died, they are dying */
+        release_others(remote); /* if it died, they are dying */
 }
 
 /* ---- stops and ends ---- */
 
-/* Its first stop, or one that we had asked for. With an exit signal of its own, a new process looks like a new thread. */
+/* A thread's first stop, or one that we asked for. A new process with its own exit signal looks like a new thread. */
 static void handle_event_stop(struct ct_remote *remote, int tid) {
     struct seize_thread thread = {.tid = tid};
     if (syscall(SYS_tgkill, remote->pid, tid, 0) != 0 && errno == ESRCH) {
@@ -248,14 +249,14 @@ static void handle_end(struct ct_remote *remote, siginfo_t *info) {
     (void)waitid(P_PID, (id_t)tid, info, WEXITED | WNOHANG | __WALL | __WNOTHREAD);
 }
 
-/* One thing that has happened. False: nothing has (options say not to wait), or we were woken. */
+/* Handles one event. False: there was none (options say not to wait), or we were woken. */
 static bool handle_next(struct ct_remote *remote, int options) {
     struct stop stop;
     siginfo_t info;
     info.si_pid = 0;
     if (waitid(P_ALL, 0, &info, WAIT_OPTIONS | WNOWAIT | options) != 0) {
         if (errno == ECHILD)
-            set_running(remote, false); /* nobody is left */
+            set_running(remote, false); /* no thread is left */
         return false;
     }
     if (info.si_pid == 0)
@@ -280,8 +281,8 @@ enum tracer_news ct_watch_run(struct ct_remote *remote) {
 
 /* ---- stop and resume ---- */
 
-/* From whatever stop it is in to the one that threads of a stopped process stand in. */
-static int settle(struct ct_remote *remote, struct seize_thread *thread, uint64_t deadline) {
+/* Brings a thread from any stop to the one that threads of a stopped process are in. */
+static int settle_thread(struct ct_remote *remote, struct seize_thread *thread, uint64_t deadline) {
     struct stop stop;
     int event, signal = 0, status = CT_OK;
     if (!thread->stopped || !ct_trace_look(thread->tid, &stop) || stop.kind == STOP_GONE)
@@ -295,7 +296,7 @@ static int settle(struct ct_remote *remote, struct seize_thread *thread, uint64_
     }
     if (stop.kind == STOP_SIGNAL) {
         signal = stop.number;
-        (void)tell(remote, thread->tid, &signal); /* those that it halts are to stand anyway */
+        (void)report_signal(remote, thread->tid, &signal); /* the threads that it halts are to be stopped anyway */
         thread->signal = signal;
     }
     status = ct_trace_settle(thread->tid, signal, deadline);
@@ -312,7 +313,7 @@ int ct_watch_stop_traced(struct ct_remote *remote, unsigned limit_ms) {
     set_running(remote, false);
     int status = ct_seize_all(set, limit_ms);
     for (size_t i = 0; status == CT_OK && i < set->count; i++)
-        status = settle(remote, &set->threads[i], deadline);
+        status = settle_thread(remote, &set->threads[i], deadline);
     return status == CT_OK && set->count == 0 ? CT_ERR_NOT_FOUND : status;
 }
 
@@ -326,7 +327,7 @@ int ct_watch_resume_traced(struct ct_remote *remote, void *arg) {
     if (!remote->watch.running)
         remote->watch.own_child = is_own_child(remote);
     for (size_t i = 0; i < set->count; i++) {
-        /* also takes back what a call has set (call.c) */
+        /* also undoes what a call has set (call.c) */
         (void)ct_trace(PTRACE_SETOPTIONS, set->threads[i].tid, 0, OPTIONS);
         let_go(set->threads[i].tid);
     }
@@ -342,7 +343,7 @@ static int set_traced(struct ct_remote *remote, void *arg) {
     return CT_OK;
 }
 
-static int prepare(struct watch *watch) {
+static int prepare_watch(struct watch *watch) {
     if (watch->others)
         return CT_OK;
     struct seize_set *others = calloc(1, sizeof *others);
@@ -355,7 +356,7 @@ static int prepare(struct watch *watch) {
 }
 
 int ct_remote_watch(struct ct_remote *remote, const struct ct_remote_watch *what) {
-    int status = prepare(&remote->watch);
+    int status = prepare_watch(&remote->watch);
     if (status != CT_OK)
         return status;
     if (remote->watch.on && remote->tracer.running)

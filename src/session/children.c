@@ -19,14 +19,14 @@
 struct ct_children {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    struct ct_recording *list; /* being recorded */
-    size_t threads;            /* that lead recordings */
+    struct ct_recording *list; /* processes that are being recorded */
+    size_t threads;            /* child threads */
     bool leaving;
-    int leave_fd, change_fd; /* readable when all are to leave; when their number has changed */
+    int leave_fd, change_fd; /* readable when all must leave; when their number has changed */
     uint64_t finished;       /* processes whose recording is over */
     uint64_t missed;
     char missed_reason[640];
-    struct ct_session_statistics past; /* of finished ones */
+    struct ct_session_statistics past; /* sums of finished recordings */
 };
 
 int ct_children_create(struct ct_session *s) {
@@ -55,7 +55,7 @@ void ct_children_destroy(struct ct_session *s) {
 
 /* ---- the list ---- */
 
-static void ring(struct ct_children *c) {
+static void signal_change(struct ct_children *c) {
     uint64_t one = 1;
     pthread_cond_broadcast(&c->changed);
     (void)!write(c->change_fd, &one, sizeof one);
@@ -102,14 +102,14 @@ static void sum_up(struct ct_session_statistics *sum, const struct ct_session_st
         sum->window_state = one->window_state;
 }
 
-static const struct ct_recording *find(const struct ct_children *c, int pid) {
+static const struct ct_recording *find_recording(const struct ct_children *c, int pid) {
     const struct ct_recording *r = c->list;
     while (r && r->pid != pid)
         r = r->next;
     return r;
 }
 
-static void take_off(struct ct_children *c, struct ct_recording *r) {
+static void remove_recording(struct ct_children *c, struct ct_recording *r) {
     struct ct_session_statistics last;
     ct_recording_statistics(r, &last);
     last.threads_alive = last.lane_bytes = last.lane_used = 0;
@@ -121,7 +121,7 @@ static void take_off(struct ct_children *c, struct ct_recording *r) {
         }
     sum_up(&c->past, &last);
     c->finished++;
-    if (!find(c, r->pid)) /* a program that it executes may be there already */
+    if (!find_recording(c, r->pid)) /* a program that it executed may be there already */
         ct_control_remove(r->session, r->pid);
     pthread_mutex_unlock(&c->mutex);
 }
@@ -153,7 +153,7 @@ static void read_command_line(struct ct_recording *r) {
             r->command_line[i] = ' ';
 }
 
-/* From the first instruction that is recorded to the end. */
+/* Records from the first recorded instruction to the end. */
 static void record_child(struct ct_recording *r) {
     struct ct_children *c = r->session->children;
     add_recording(c, r);
@@ -175,7 +175,7 @@ static void record_child(struct ct_recording *r) {
     if (!strcmp(reason, "detach"))
         (void)ct_recording_uninstall(r);
     (void)ct_recording_finish(r, reason);
-    take_off(c, r);
+    remove_recording(c, r);
 }
 
 static int follow_fork(struct ct_recording *r, struct ct_task *t) {
@@ -183,12 +183,12 @@ static int follow_fork(struct ct_recording *r, struct ct_task *t) {
     int status = ct_remote_open(&r->remote, t->who.pid, &error);
     if (status)
         return ct_recording_fail(r, status, "%s", error.text);
-    if (!ct_confirm_holds(&t->who)) /* its number may be somebody else's */
+    if (!ct_confirm_holds(&t->who)) /* its number may belong to another process now */
         return CT_ERR_NOT_FOUND;
     return ct_recording_install_forked(r, t->parent);
 }
 
-/* It is stopped now. Before that it may have executed something else, which nobody was asked about. */
+/* The thread is stopped now. Before that it may have executed another program, without a request. */
 static bool is_waiting(void *arg) {
     const struct ct_task *t = arg;
     return ct_confirm_holds(&t->who) && ct_confirm_maps(t->parent, t->who.tid);
@@ -198,7 +198,7 @@ static void say_go(void *arg) {
     ct_requests_answer(arg, 1, CT_REQUEST_ANSWERED);
 }
 
-/* Nobody waits for an exec that may never come once the session is to end. */
+/* When the session ends, nobody waits for an exec that may never come. */
 static bool is_leaving(void *arg) {
     const struct ct_task *t = arg;
     return __atomic_load_n(&t->parent->session->state, __ATOMIC_ACQUIRE) == CT_SESSION_DETACHING;
@@ -208,7 +208,7 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
     struct ct_remote_error error = {""};
     const struct ct_remote_exec exec = {.is_meant = is_waiting, .ready = say_go, .given_up = is_leaving, .arg = t};
     int status = ct_remote_follow_exec(&r->remote, t->who.pid, t->who.tid, &exec, EXEC_LIMIT_MS, &error);
-    if (!status && t->foreign) { /* by an emulator, which is not what is to be recorded */
+    if (!status && t->foreign) { /* runs under an emulator, which we do not record */
         ct_remote_close(r->remote);
         r->remote = NULL;
         status = CT_ERR_UNSUPPORTED;
@@ -217,21 +217,21 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
         return ct_recording_fail(r, status, "%.400s is %s and runs unrecorded: this contrail records %s programs only",
                                  t->program[0] ? t->program : "it", t->foreign, ct_machine_host()->name);
     if (status && (ct_confirm_has_ended(t->who.pid) || is_leaving(t)))
-        status = CT_ERR_NOT_FOUND; /* killed while it asked, or nobody wants to know any more */
+        status = CT_ERR_NOT_FOUND; /* it was killed during the request, or the session ends */
     if (status)
         return ct_recording_fail(r, status, "%s", error.text);
     if (t->parent->pid == t->who.pid)
         __atomic_store_n(&t->parent->end.replaced, true, __ATOMIC_RELEASE);
-    ct_requests_close(t); /* another memory: the request is not theirs any more */
+    ct_requests_close(t); /* the memory is another one now: the request is no longer theirs */
     r->times.stopped_at = ct_clock_now();
     read_command_line(r);
     return ct_recording_install(r);
 }
 
-static int begin(struct ct_recording *r, struct ct_task *t) {
+static int begin_child(struct ct_recording *r, struct ct_task *t) {
     r->pid = t->who.pid;
     r->parent_pid = t->parent->pid;
-    ct_clock_start_with(&r->clock, &t->parent->clock); /* it waits for us */
+    ct_clock_start_with(&r->clock, &t->parent->clock); /* the child waits for us */
     if (t->request.kind == CT_REQUEST_EXEC)
         return follow_exec(r, t);
     read_command_line(r);
@@ -250,16 +250,16 @@ static void *run_child_thread(void *arg) {
     bool forked = t.request.kind == CT_REQUEST_FORKED;
     struct ct_recording *r = ct_recording_create(s, forked ? CT_ORIGIN_FORK : CT_ORIGIN_EXEC);
     free(arg);
-    int status = r ? begin(r, &t) : CT_ERR_NO_MEMORY;
+    int status = r ? begin_child(r, &t) : CT_ERR_NO_MEMORY;
     if (!status) {
         record_child(r);
     } else if (r && status != CT_ERR_SPAWN_FAILED && status != CT_ERR_NOT_FOUND) {
-        /* An exec that failed, and a process that ended meanwhile, are nothing that is missing. */
+        /* An exec that failed and a process that ended meanwhile do not count as missed. */
         ct_recording_miss(t.parent ? t.parent : r, t.who.pid, t.program, r->error);
     }
     if (t.parent) {
         if (!forked && t.parent->pid == t.who.pid)
-            ct_crash_watch_again(t.parent); /* its exec has failed, or is not followed */
+            ct_crash_watch_again(t.parent); /* its exec failed, or is not followed */
         ct_requests_answer(&t, 0, CT_REQUEST_ANSWERED);
         ct_requests_close(&t);
     }
@@ -267,7 +267,7 @@ static void *run_child_thread(void *arg) {
     close(t.who.pidfd);
     pthread_mutex_lock(&c->mutex);
     c->threads--;
-    ring(c);
+    signal_change(c);
     pthread_mutex_unlock(&c->mutex);
     return NULL;
 }
@@ -295,7 +295,7 @@ bool ct_children_start_thread(const struct ct_task *task) {
     return started;
 }
 
-/* ---- all of them ---- */
+/* ---- all children ---- */
 
 size_t ct_children_active(struct ct_session *s) {
     struct ct_children *c = s->children;

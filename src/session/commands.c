@@ -1,5 +1,5 @@
-/* What a session can be told while it records. See control.h. Everything here runs on the thread of the control socket, which alone
- * changes the policy. */
+/* The commands that a session accepts while it records. See control.h. Everything here runs on the thread of the
+ * control socket, the only one that changes the policy. */
 #include "session/children.h"
 #include "session/control_internal.h"
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static void each_recording(struct ct_session *s, void (*each)(void *arg, struct 
     ct_children_each(s, each, arg);
 }
 
-/* One that is about to run gets what is wished when it does; one that is over needs nothing. */
+/* A process that is about to run gets the policy when it runs; one that is over needs nothing. */
 static bool is_running(const struct ct_recording *r) {
     return r->remote && r->plan && r->times.resumed_at && ct_remote_is_alive(r->remote);
 }
@@ -36,11 +36,11 @@ static void bring_pause(struct ct_recording *r, bool paused) {
 
 struct task {
     const struct ct_control_server *c;
-    bool open; /* somebody is not done yet */
+    bool open; /* some process does not have everything yet */
     uint64_t processes, marked;
 };
 
-/* Whoever works on a process may be about to ask for the list that we hold: we do not wait for it here. */
+/* Does not wait for `work`: the thread that holds it may be about to need the list that we hold. */
 static void reconcile_one(void *arg, struct ct_recording *r) {
     struct task *t = arg;
     if (ct_recording_is_switched(r) && __atomic_load_n(&r->paused, __ATOMIC_RELAXED) == t->c->paused)
@@ -51,7 +51,7 @@ static void reconcile_one(void *arg, struct ct_recording *r) {
     }
     bool running = is_running(r);
     if (running)
-        ct_recording_bring_policy(r); /* when it fails, it is tried again */
+        ct_recording_bring_policy(r); /* if it fails, it is tried again */
     if (running && r->paused != t->c->paused)
         bring_pause(r, t->c->paused);
     t->open |= running && (!ct_recording_is_switched(r) || r->paused != t->c->paused);
@@ -90,13 +90,13 @@ __attribute__((format(printf, 3, 4))) static int say(struct command *m, int stat
     return status;
 }
 
-/* After a change of the policy: it is in force when the caller hears of it. */
+/* Answers after a change of the policy, when the change is in force. */
 static int announce(struct command *m, int status) {
     const struct ct_policy *p = m->c->session->policy;
     if (status)
         return status;
     if (!reconcile_all(m->c))
-        return say(m, CT_ERR_TIMEOUT, "version %u of the policy has not reached all processes yet; `status` tells more",
+        return say(m, CT_ERR_TIMEOUT, "version %u of the policy has not reached all processes yet; `status` shows more",
                    p->version);
     return say(m, 0, "version %u of the policy: %016llx", p->version, (unsigned long long)ct_policy_hash(p));
 }
@@ -117,7 +117,7 @@ static int trigger_remove(struct command *m) {
     return announce(m, status);
 }
 
-static int exclude(struct command *m, bool add) {
+static int change_excluded(struct command *m, bool add) {
     struct ct_session *s = m->c->session;
     pthread_rwlock_wrlock(&s->policy_lock);
     int status = ct_policy_exclude(s->policy, m->operand, add, ct_clock_now(), m->text, SENTENCE);
@@ -126,14 +126,14 @@ static int exclude(struct command *m, bool add) {
 }
 
 static int exclude_add(struct command *m) {
-    return exclude(m, true);
+    return change_excluded(m, true);
 }
 
 static int exclude_remove(struct command *m) {
-    return exclude(m, false);
+    return change_excluded(m, false);
 }
 
-static int record(struct command *m, bool on) {
+static int set_recording(struct command *m, bool on) {
     struct ct_session *s = m->c->session;
     pthread_rwlock_wrlock(&s->policy_lock);
     int status = ct_policy_record(s->policy, on, ct_clock_now(), m->text, SENTENCE);
@@ -142,24 +142,26 @@ static int record(struct command *m, bool on) {
 }
 
 static int record_on(struct command *m) {
-    return record(m, true);
+    return set_recording(m, true);
 }
 
 static int record_off(struct command *m) {
-    return record(m, false);
+    return set_recording(m, false);
 }
 
 static int set_paused(struct command *m, bool paused) {
     if (m->c->paused == paused)
         return say(m, CT_ERR_BAD_STATE, "the processes of the session are %s already", paused ? "paused" : "running");
     if (paused && ct_session_state(m->c->session) != CT_SESSION_RUNNING)
-        return say(m, CT_ERR_BAD_STATE, "the session is %s: only what runs can be paused",
+        return say(m, CT_ERR_BAD_STATE, "the session is %s: only a running session can be paused",
                    ct_session_state_name(ct_session_state(m->c->session)));
     __atomic_store_n(&m->c->paused, paused, __ATOMIC_RELEASE);
     if (!reconcile_all(m->c)) {
         __atomic_store_n(&m->c->paused, false, __ATOMIC_RELEASE);
         (void)reconcile_all(m->c);
-        return say(m, CT_ERR_TIMEOUT, "not all processes could be %s; they run", paused ? "stopped" : "let go");
+        return say(m, CT_ERR_TIMEOUT, "%s",
+                   paused ? "not all processes could be stopped; all run on"
+                          : "not all processes could be resumed yet");
     }
     return say(m, 0, "%s", paused ? "paused" : "running");
 }
@@ -202,7 +204,7 @@ static int trigger_list(struct command *m) {
     return 0;
 }
 
-/* status and stop are answered by control.c. */
+/* control_callers.c answers status and stop. */
 static int (*const runs[CT_SESSION_COMMAND_COUNT])(struct command *) = {
     [CT_SESSION_COMMAND_MARK] = mark,
     [CT_SESSION_COMMAND_TRIGGER_ADD] = trigger_add,
@@ -235,7 +237,7 @@ enum ct_session_command ct_command_find(const char *line, const char **operand) 
     return CT_SESSION_COMMAND_COUNT;
 }
 
-/* There are no hooks and no detail to be changed in a process that is followed. */
+/* A process that is followed has no hooks and no detail. */
 static bool is_for_hooks(enum ct_session_command which) {
     return which != CT_SESSION_COMMAND_PAUSE && which != CT_SESSION_COMMAND_RESUME;
 }
@@ -245,7 +247,7 @@ int ct_command_run(struct ct_control_server *c, enum ct_session_command which, c
     int status = m.text ? 0 : CT_ERR_NO_MEMORY;
     if (m.text && which < CT_SESSION_COMMAND_COUNT && runs[which] && c->session->options.stalk && is_for_hooks(which))
         status = say(&m, CT_ERR_BAD_STATE,
-                     "a process that is followed (contrail stalk) can only be told status, pause, resume and stop");
+                     "a process that is followed (contrail stalk) accepts only status, pause, resume and stop");
     else if (m.text && which < CT_SESSION_COMMAND_COUNT && runs[which])
         status = runs[which](&m);
     else if (m.text)

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #define EXITING     4u  /* PF_EXITING in the flags of /proc/PID/stat */
-#define GENERATIONS 64  /* of parents that are looked at */
-#define SCAN_SHARE  16u /* of the time, at most, all processes are looked through for one */
+#define GENERATIONS 64  /* of parents that are checked */
+#define SCAN_SHARE  16u /* a search through all processes takes at most 1/16 of the time */
 
-/* ---- what the kernel says ---- */
+/* ---- what the kernel reports ---- */
 
 struct process {
     char state;
@@ -33,7 +33,7 @@ static bool read_process(int pid, struct process *out) {
     if (file)
         fclose(file);
     text[size] = 0;
-    const char *rest = strrchr(text, ')'); /* the name before it may hold anything */
+    const char *rest = strrchr(text, ')'); /* the name before it may contain anything */
     if (!rest || sscanf(rest, ") %c %d %*s %*s %*s %*s %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
                         &out->state, &out->parent, &out->flags, &ticks) != 4)
         return false;
@@ -41,14 +41,14 @@ static bool read_process(int pid, struct process *out) {
     return true;
 }
 
-/* A task that is ending gives up its memory before it becomes a zombie. Without the flag a killed child looks like one that
- * has never mapped anything of ours. */
+/* A task that is ending gives up its memory before it becomes a zombie. Without the flag a killed child looks like one
+ * that has never mapped our memory. */
 bool ct_confirm_has_ended(int task) {
     struct process p;
     return !read_process(task, &p) || p.state == 'Z' || p.state == 'X' || (p.flags & EXITING);
 }
 
-/* Those that began before the recording did cannot have inherited anything from it. */
+/* Processes that began before the recording cannot have inherited anything from it. */
 static bool began_later(const struct ct_recording *r, int pid, struct process *p) {
     return read_process(pid, p) && p->began_ns >= r->clock.first.ns;
 }
@@ -84,7 +84,7 @@ static bool is_ancestor(const struct ct_recording *r, int pid) {
     return pid <= 1;
 }
 
-/* Up to the recorded process, or to who adopts children whose parents have ended, which is one of its ancestors. */
+/* Follows parents up to the recorded process, or to the process that adopts orphans, which is one of its ancestors. */
 static bool descends(const struct ct_recording *r, int pid) {
     struct process p;
     for (int i = 0; i < GENERATIONS; i++, pid = p.parent) {
@@ -103,8 +103,8 @@ static bool is_candidate(const struct ct_recording *r, int pid) {
     return pid > 0 && pid != getpid() && began_later(r, pid, &p) && ct_confirm_maps(r, pid);
 }
 
-/* It may have entered a namespace of its own since: then its number says nothing, but its memory does. */
-static int scan(struct ct_recording *r, int inner) {
+/* The process may have entered its own namespace since: then its number says nothing, but its memory does. */
+static int scan_processes(struct ct_recording *r, int inner) {
     struct dirent *entry;
     int found = 0;
     uint64_t start = ct_clock_now();
@@ -121,22 +121,22 @@ static int scan(struct ct_recording *r, int inner) {
     return found;
 }
 
-/* The number by which we know a process that calls itself `inner`; 0: there is none. */
+/* Our number of the process that has the number `inner` in its own pid namespace; 0: none. */
 static int outer_pid(struct ct_recording *r, int inner) {
     int pid = r->drain.other_namespace ? ct_remote_outer_pid(r->pid, inner) : inner;
-    int other = pid > 0 && ct_confirm_maps(r, pid) ? 0 : scan(r, inner);
+    int other = pid > 0 && ct_confirm_maps(r, pid) ? 0 : scan_processes(r, inner);
     return other ? other : pid;
 }
 
 /* ---- requests ---- */
 
-static int hold(int pid, struct ct_confirmed *out) {
+static int hold_process(int pid, struct ct_confirmed *out) {
     *out = (struct ct_confirmed){pid, pid, -1};
     out->pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
     return out->pidfd < 0 ? CT_ERR_NOT_FOUND : 0;
 }
 
-static int refuse(struct ct_confirmed *out) {
+static int refuse_claim(struct ct_confirmed *out) {
     bool ended =
         !ct_confirm_holds(out) || ct_confirm_has_ended(out->pid) || (out->tid > 0 && ct_confirm_has_ended(out->tid));
     int status = ended ? CT_ERR_NOT_FOUND : CT_ERR_PERMISSION_DENIED;
@@ -146,20 +146,20 @@ static int refuse(struct ct_confirmed *out) {
 }
 
 int ct_confirm_child(struct ct_recording *r, int inner, struct ct_confirmed *out) {
-    int status = hold(outer_pid(r, inner), out);
+    int status = hold_process(outer_pid(r, inner), out);
     if (status)
         return status;
     bool good = out->pid != r->pid && is_candidate(r, out->pid) && descends(r, out->pid) && ct_confirm_holds(out);
-    return good ? 0 : refuse(out);
+    return good ? 0 : refuse_claim(out);
 }
 
 int ct_confirm_executing(struct ct_recording *r, int inner_pid, int inner_tid, struct ct_confirmed *out) {
-    int status = hold(inner_pid == r->drain.inner_pid ? r->pid : outer_pid(r, inner_pid), out);
+    int status = hold_process(inner_pid == r->drain.inner_pid ? r->pid : outer_pid(r, inner_pid), out);
     if (status)
         return status;
     out->tid = ct_remote_outer_tid(out->pid, inner_tid);
     bool ours = out->pid == r->pid || (is_candidate(r, out->pid) && descends(r, out->pid));
-    return ours && ct_confirm_maps(r, out->tid) && ct_confirm_holds(out) ? 0 : refuse(out);
+    return ours && ct_confirm_maps(r, out->tid) && ct_confirm_holds(out) ? 0 : refuse_claim(out);
 }
 
 bool ct_confirm_holds(const struct ct_confirmed *confirmed) {

@@ -1,6 +1,6 @@
-/* The control socket of a session: one line in, one answer out. Only its owner (and root) can use it: it lies in a directory
- * that nobody else can enter, and the kernel tells who is calling. A thread of its own serves it; callers that are slow hold up
- * nobody. */
+/* The control socket of a session: one line in, one answer out. Only its owner (and root) can use it: it is in a
+ * directory that nobody else can enter, and the kernel says who calls. A thread of its own serves it; slow callers
+ * delay nobody. */
 #include "session/control_internal.h"
 #include "session/control_place.h"
 #include <dirent.h>
@@ -21,9 +21,9 @@
 #define TICK_MS      100
 #define SAMPLE_NS    1000000000ull
 
-/* ---- the place ---- */
+/* ---- the socket's directory ---- */
 
-/* Nobody listens there any more: a recorder was killed. */
+/* Nobody listens there any more: the recorder was killed. */
 static bool is_stale(int directory, const char *name) {
     int fd = ct_control_place_connect(directory, geteuid(), name, 1);
     if (fd >= 0)
@@ -31,12 +31,12 @@ static bool is_stale(int directory, const char *name) {
     return fd == CT_ERR_NOT_FOUND;
 }
 
-/* Whoever makes or clears away a socket holds its directory: one that does not listen yet looks like one that a killed recorder
- * has left. The kernel lets go for those who are killed. Unlocked by close(); -1 when it cannot be held. */
+/* A process that creates or removes a socket locks the directory: a socket that does not listen yet looks like one that
+ * a killed recorder has left. The kernel unlocks it if the process is killed. close() unlocks; -1: cannot be locked. */
 static int hold_place(const struct ct_control_server *c) {
     int fd = openat(c->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (int waited = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB); waited += HOLD_STEP_MS) {
-        if (waited >= HOLD_MS) { /* whoever holds it is stopped */
+        if (waited >= HOLD_MS) { /* the process that has the lock is stopped */
             close(fd);
             return -1;
         }
@@ -59,24 +59,25 @@ static void write_metrics(const struct ct_control_server *c, bool over) {
         .over = over,
     };
     if (s->metrics.place)
-        (void)ct_metrics_write(&c->metrics, &labels, s->metrics.place, s->metrics.name); /* recording matters more */
+        /* a failure is ignored: recording matters more */
+        (void)ct_metrics_write(&c->metrics, &labels, s->metrics.place, s->metrics.name);
 }
 
-static void sample(struct ct_control_server *c, bool over) {
+static void sample_metrics(struct ct_control_server *c, bool over) {
     struct ct_session_statistics now = {.size = sizeof now};
     ct_session_statistics(c->session, &now);
     ct_metrics_sample(&c->metrics, &now, ct_clock_now());
     write_metrics(c, over);
 }
 
-/* What is due: numbers every second, and what callers wish for processes that have just begun. */
+/* Does what is due: numbers every second, and what callers want for processes that have just begun. */
 static void tick(struct ct_control_server *c) {
     if (ct_clock_now() - c->metrics.sampled_ns >= SAMPLE_NS)
-        sample(c, false);
+        sample_metrics(c, false);
     (void)ct_command_reconcile(c);
 }
 
-static void *run(void *arg) {
+static void *run_server(void *arg) {
     struct ct_control_server *c = arg;
     for (;;) {
         struct pollfd p[2 + CT_CALLERS] = {{.fd = c->stop_fd, .events = POLLIN}, {.fd = c->listener, .events = POLLIN}};
@@ -103,7 +104,7 @@ static bool is_socket_name(const char *name) {
     return length > 5 && !strcmp(name + length - 5, ".sock");
 }
 
-/* Sockets of recorders that were killed, where nobody listens; with `links`, links that lead nowhere. */
+/* Removes sockets of recorders that were killed, where nobody listens; with `links`, also links that lead nowhere. */
 static void remove_stale(int directory, bool links) {
     int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *names = fd >= 0 ? fdopendir(fd) : NULL;
@@ -119,7 +120,8 @@ static void remove_stale(int directory, bool links) {
         closedir(names);
 }
 
-/* The socket of this session, in a place cleared of what killed recorders have left; without one when none can be had. */
+/* Creates the socket of this session and removes what killed recorders have left. There is none if no directory can be
+ * used. */
 static void take_place(struct ct_control_server *c) {
     int held = hold_place(c);
     if (held < 0)
@@ -132,8 +134,8 @@ static void take_place(struct ct_control_server *c) {
     close(held);
 }
 
-/* The next recorder of the process may have its socket there already: the hooks were gone before this. (Ours keeps its number for as
- * long as we have it open.) */
+/* The next recorder of the process may already have its socket there: the hooks were removed before this. (Ours keeps
+ * its inode number as long as it is open.) */
 static void leave_place(struct ct_control_server *c) {
     struct stat now;
     int held = hold_place(c);
@@ -156,7 +158,7 @@ static void free_server(struct ct_control_server *c) {
     free(c);
 }
 
-/* A session without its socket records all the same (ct_session_is_reachable). */
+/* A session without a socket records all the same (ct_session_is_reachable). */
 int ct_control_start(struct ct_session *s) {
     struct ct_control_server *c = calloc(1, sizeof *c);
     if (!c)
@@ -172,7 +174,7 @@ int ct_control_start(struct ct_session *s) {
     c->stop_fd = eventfd(0, EFD_CLOEXEC);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    bool started = c->stop_fd >= 0 && !pthread_create(&c->thread, NULL, run, c);
+    bool started = c->stop_fd >= 0 && !pthread_create(&c->thread, NULL, run_server, c);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!started) {
         free_server(c);
@@ -189,7 +191,7 @@ void ct_control_stop(struct ct_session *s) {
     uint64_t one = 1;
     (void)!write(c->stop_fd, &one, sizeof one);
     pthread_join(c->thread, NULL);
-    sample(c, true); /* the last word */
+    sample_metrics(c, true); /* the last numbers */
     s->control = NULL;
     free_server(c);
 }
@@ -200,7 +202,7 @@ bool ct_session_is_reachable(const struct ct_session *s) {
 
 /* ---- other processes of the session ---- */
 
-/* A process that is not the first; false: nothing is to be done there. *linked: our link is there. */
+/* The link's name of a process that is not the first; false: nothing to do. *linked: our link is there. */
 static bool other_name(const struct ct_session *s, int pid, char name[CT_CONTROL_PLACE_NAME_SIZE], bool *linked) {
     char target[CT_CONTROL_PLACE_NAME_SIZE];
     if (!s->control || s->control->directory < 0 || pid == s->process.pid)
@@ -211,8 +213,8 @@ static bool other_name(const struct ct_session *s, int pid, char name[CT_CONTROL
     return true;
 }
 
-/* A link beside the socket: whoever asks for a child reaches its session. What is there and leads nowhere is of a recorder
- * that was killed. */
+/* Makes a link beside the socket: callers that ask for a child reach its session. A link there that leads nowhere is
+ * from a recorder that was killed. */
 void ct_control_add(struct ct_session *s, int pid) {
     char name[CT_CONTROL_PLACE_NAME_SIZE];
     bool linked;

@@ -8,10 +8,10 @@ struct ct_session;
 
 int ct_control_start(struct ct_session *s);
 void ct_control_stop(struct ct_session *s);
-/* The session can be reached by the pid of another process that it records, or no longer. */
+/* Makes the session reachable, or no longer, by the pid of another process that it records. */
 void ct_control_add(struct ct_session *s, int pid);
 void ct_control_remove(struct ct_session *s, int pid);
-/* Is a process that begins now to be paused? */
+/* Must a process that begins now be paused? */
 bool ct_control_wants_pause(const struct ct_session *s);
 
 #endif

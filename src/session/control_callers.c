@@ -1,5 +1,5 @@
-/* The callers of a session's control socket: read without waiting, answered without waiting. Who says nothing goes, and so does who
- * does not take the answer. The owner's own programs may be hostile too: what they can hold up is each other. */
+/* The callers of a session's control socket: reads and writes never wait. A caller that is silent, or does not read its
+ * answer, is disconnected. The owner's own programs may be hostile too: they can only hold up each other. */
 #include "session/control_internal.h"
 #include "session/manifest.h"
 #include "base/json_write.h"
@@ -10,9 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SILENCE_NS 2000000000ull  /* for a whole line */
-#define ANSWER_NS  10000000000ull /* to take an answer */
-#define STOP_NS    30000000000ull /* for the session to end */
+#define SILENCE_NS 2000000000ull  /* time to send a whole line */
+#define ANSWER_NS  10000000000ull /* time to read an answer */
+#define STOP_NS    30000000000ull /* time for the session to end */
 
 void ct_callers_init(struct ct_control_server *c) {
     for (int i = 0; i < CT_CALLERS; i++)
@@ -40,7 +40,7 @@ static void go_on_answering(struct ct_control_caller *one) {
     hang_up(one);
 }
 
-/* Takes over the text, which is freed later; NULL: out of memory. */
+/* Takes over the text and frees it later; NULL: out of memory. */
 static void answer(struct ct_control_caller *one, char *text, size_t length) {
     one->state = CT_CALLER_ANSWERED;
     one->since_ns = ct_clock_now();
@@ -100,15 +100,15 @@ static void answer_command(struct ct_control_server *c, struct ct_control_caller
 
 /* ---- lines ---- */
 
-/* Who asks for the end hears back when everything is done (ct_callers_end): the hooks are gone, the trace is complete, and nobody
- * listens here any more. */
+/* A caller that asks for the end gets its answer when everything is done (ct_callers_end): the hooks are removed, the
+ * trace is complete, and nobody listens here any more. */
 static void wait_for_stop(struct ct_control_server *c, struct ct_control_caller *one) {
     one->state = CT_CALLER_STOPS;
     one->since_ns = ct_clock_now();
     __atomic_store_n(&c->session->asked_to_stop, 1, __ATOMIC_RELEASE);
 }
 
-static void obey(struct ct_control_server *c, struct ct_control_caller *one) {
+static void run_line(struct ct_control_server *c, struct ct_control_caller *one) {
     const char *operand;
     one->line[strcspn(one->line, "\n")] = 0;
     enum ct_session_command which = ct_command_find(one->line, &operand);
@@ -120,7 +120,7 @@ static void obey(struct ct_control_server *c, struct ct_control_caller *one) {
         answer_command(c, one, which, operand);
 }
 
-/* A line ends with a line feed, or with what is sent at all. */
+/* A line ends with a line feed, or when the caller stops sending. */
 static void go_on_listening(struct ct_control_server *c, struct ct_control_caller *one) {
     ssize_t n = recv(one->fd, one->line + one->length, sizeof one->line - 1 - one->length, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -131,12 +131,12 @@ static void go_on_listening(struct ct_control_server *c, struct ct_control_calle
     if (n < 0 || !one->length || (full && !strchr(one->line, '\n')))
         hang_up(one);
     else if (n == 0 || strchr(one->line, '\n'))
-        obey(c, one);
+        run_line(c, one);
 }
 
-/* ---- all of them ---- */
+/* ---- all callers ---- */
 
-static void expire(struct ct_control_caller *one, uint64_t now) {
+static void expire_caller(struct ct_control_caller *one, uint64_t now) {
     static const char late[] = "error -6 the session did not stop in time; `status` reports whether it still records";
     static const uint64_t limits[] = {
         [CT_CALLER_TALKS] = SILENCE_NS, [CT_CALLER_ANSWERED] = ANSWER_NS, [CT_CALLER_STOPS] = STOP_NS};
@@ -155,7 +155,7 @@ void ct_callers_serve(struct ct_control_server *c) {
             go_on_listening(c, one);
         else if (one->fd >= 0 && one->state == CT_CALLER_ANSWERED)
             go_on_answering(one);
-        expire(one, ct_clock_now());
+        expire_caller(one, ct_clock_now());
     }
 }
 
@@ -165,7 +165,7 @@ static bool is_owner(int connection) {
     return !getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &size) && (who.uid == geteuid() || who.uid == 0);
 }
 
-/* A free place, or that of the caller that has been silent for longest; NULL: all have spoken. */
+/* A free place, or that of the caller that has been silent longest; NULL: all have sent their line. */
 static struct ct_control_caller *find_room(struct ct_control_server *c) {
     struct ct_control_caller *oldest = NULL;
     for (int i = 0; i < CT_CALLERS; i++) {
@@ -191,11 +191,11 @@ void ct_callers_accept(struct ct_control_server *c) {
             continue;
         }
         *one = (struct ct_control_caller){.fd = fd, .state = CT_CALLER_TALKS, .since_ns = ct_clock_now()};
-        go_on_listening(c, one); /* most have spoken already */
+        go_on_listening(c, one); /* most have sent their line already */
     }
 }
 
-/* Who has hung up while the session ends would wake us again and again. */
+/* A caller that hangs up while the session ends would wake us again and again. */
 void ct_callers_watch(const struct ct_control_server *c, struct pollfd p[CT_CALLERS]) {
     for (int i = 0; i < CT_CALLERS; i++) {
         const struct ct_control_caller *one = &c->callers[i];

@@ -1,5 +1,5 @@
-/* Who talks to a session. It believes only a socket of the user who can record the process, or of root (control_place.h), and waits
- * for nobody longer than a limit: whoever answers may be hostile. */
+/* The caller's side of a session's socket. It trusts only a socket of the user who can record the process, or of root
+ * (control_place.h). All waits have a limit: the answering process may be hostile. */
 #include "drain/clock.h"
 #include "session/control_place.h"
 #include <contrail/session.h>
@@ -19,10 +19,10 @@ static int left_ms(uint64_t end) {
     return now < end ? (int)((end - now) / 1000000) : 0;
 }
 
-/* ---- finding it ---- */
+/* ---- finding the session ---- */
 
-/* `found` unless there is more to be said about the places of this user. */
-static int look(int found, int pid, uid_t user, uint64_t end) {
+/* Looks in the places of this user; returns `found` if they add nothing. */
+static int look_in_places(int found, int pid, uid_t user, uint64_t end) {
     char name[CT_CONTROL_PLACE_NAME_SIZE];
     ct_control_place_name(name, pid);
     unsigned count = geteuid() == 0 || geteuid() == user ? CT_CONTROL_PLACE_COUNT
@@ -38,27 +38,29 @@ static int look(int found, int pid, uid_t user, uint64_t end) {
     return found;
 }
 
-/* Ours first; then those of the user who can record it, and root's: others learn that somebody else may. */
+/* Tries our own places first, then those of the user who can record it, and root's: others learn that somebody else
+ * may. */
 static int find_server(int pid, uint64_t end) {
     uid_t user = ct_control_place_user_of(pid);
-    int found = look(CT_ERR_NOT_FOUND, pid, geteuid(), end);
+    int found = look_in_places(CT_ERR_NOT_FOUND, pid, geteuid(), end);
     if (user != geteuid())
-        found = look(found, pid, user, end);
+        found = look_in_places(found, pid, user, end);
     if (geteuid() != 0 && user != 0)
-        found = look(found, pid, 0, end);
+        found = look_in_places(found, pid, 0, end);
     return found;
 }
 
 /* ---- asking it ---- */
 
-/* The line is shorter than what a socket holds: it is sent at once or not at all. */
+/* The line is shorter than a socket's buffer: it is sent at once or not at all. */
 static bool send_line(int fd, const char *command) {
     char line[CT_CONTROL_PLACE_LINE];
     int length = snprintf(line, sizeof line, "%s\n", command);
     return send(fd, line, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT) == length;
 }
 
-/* What it answers, as much as there is room for. 0, also when it has ended before it could; CT_ERR_TIMEOUT: it has not come to an end. */
+/* Reads the answer, as far as there is room. 0: done, also if the session ended before it could answer; CT_ERR_TIMEOUT:
+ * the answer is not complete. */
 static int ask(int fd, const char *command, char *text, size_t size, uint64_t end) {
     size_t length = 0;
     bool over = !send_line(fd, command);
@@ -92,7 +94,7 @@ int ct_session_control(int pid, const char *command, char *text, size_t size) {
     text[0] = 0;
     if (strlen(command) + 1 >= CT_CONTROL_PLACE_LINE)
         return CT_ERR_INVALID_ARGUMENT;
-    for (int i = 0; i < TRIES && !text[0]; i++) { /* a recorder that was about to end is not there at the second look */
+    for (int i = 0; i < TRIES && !text[0]; i++) { /* a recorder that was about to end is gone at the second try */
         int fd = find_server(pid, end);
         if (fd < 0)
             return fd;

@@ -1,9 +1,9 @@
-/* What the files of live control share: the socket (control.c), its callers (control_callers.c), what a session can be
- * asked (commands.c).
+/* Shared by the files of live control: the socket (control.c), its callers (control_callers.c), the commands
+ * (commands.c).
  *
  * One thread serves all callers (control_callers.c), one command at a time, and does what is due every second. What a
- * caller wants is noted as a wish (the policy, `paused`), and then brought to every process that does not have it yet:
- * so it reaches children too that begin meanwhile. */
+ * caller wants is noted (the policy, `paused`) and then applied to every process that does not have it yet. So it also
+ * reaches children that begin meanwhile. */
 #ifndef CT_SESSION_CONTROL_INTERNAL_H
 #define CT_SESSION_CONTROL_INTERNAL_H
 
@@ -16,12 +16,12 @@
 
 enum ct_caller_state {
     CT_CALLER_TALKS,    /* its line is not complete */
-    CT_CALLER_ANSWERED, /* the answer is on its way */
-    CT_CALLER_STOPS,    /* has asked for the end, and hears when it has come */
+    CT_CALLER_ANSWERED, /* the answer is being sent */
+    CT_CALLER_STOPS,    /* asked for the end, and waits for it */
 };
 
 struct ct_control_caller {
-    int fd; /* -1: nobody */
+    int fd; /* -1: free */
     enum ct_caller_state state;
     uint64_t since_ns;
     size_t length, sent; /* of the line, then of the answer */
@@ -33,7 +33,7 @@ enum { CT_CALLERS = 16 };
 struct ct_control_server {
     struct ct_session *session;
     pthread_t thread;
-    int directory, listener, stop_fd; /* directory or listener -1: there is no place for a socket */
+    int directory, listener, stop_fd; /* directory or listener -1: no directory for a socket */
     char name[CT_CONTROL_PLACE_NAME_SIZE];
     struct stat place; /* the socket of that name, if it is ours */
     bool paused;
@@ -44,21 +44,21 @@ struct ct_control_server {
 /* ---- control_callers.c ---- */
 
 void ct_callers_init(struct ct_control_server *c);
-/* What to wait for. */
+/* Fills in what to wait for. */
 void ct_callers_watch(const struct ct_control_server *c, struct pollfd p[CT_CALLERS]);
-/* Takes in who is waiting at the listener; serves who is here, as far as that needs no waiting. */
+/* Accepts callers that wait at the listener, and serves all callers as far as possible without waiting. */
 void ct_callers_accept(struct ct_control_server *c);
 void ct_callers_serve(struct ct_control_server *c);
-/* Everybody goes; who has asked for the end hears that it has come. */
+/* Ends all callers; those that asked for the end get their answer. */
 void ct_callers_end(struct ct_control_server *c);
 
 /* ---- commands.c ---- */
 
-/* What a line asks for; CT_SESSION_COMMAND_COUNT: nothing that is known. *operand is what comes behind the words. */
+/* The command of a line; CT_SESSION_COMMAND_COUNT: unknown. *operand is the text after the command's words. */
 enum ct_session_command ct_command_find(const char *line, const char **operand);
-/* Does it. *answer (freed by the caller) is for the user, also when it fails; NULL: out of memory. */
+/* Runs it. *answer (freed by the caller) is for the user, also on failure; NULL: out of memory. */
 int ct_command_run(struct ct_control_server *c, enum ct_session_command which, const char *operand, char **answer);
-/* Brings what is wished to the processes that do not have it yet. False: not to all of them in time. */
+/* Applies what callers want to the processes that do not have it yet. False: some do not have it in time. */
 bool ct_command_reconcile(struct ct_control_server *c);
 
 #endif

@@ -23,11 +23,12 @@ const char *ct_control_place_name(char name[CT_CONTROL_PLACE_NAME_SIZE], int pid
 
 /* ---- directories ---- */
 
-/* The directory itself, not what a link leads to; -1 unless it is the user's and has none of the rights in `closed`. */
+/* Opens the directory itself, not the target of a link; -1 unless it is the user's and has none of the rights in
+ * `closed`. */
 static int open_checked(int at, const char *name, uid_t user, mode_t closed) {
     struct stat info;
     int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && errno == EACCES) /* of another user: enough to knock at its sockets */
+    if (fd < 0 && errno == EACCES) /* another user's: enough to connect to its sockets */
         fd = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0 && !fstat(fd, &info) && info.st_uid == user && !(info.st_mode & closed))
         return fd;
@@ -36,7 +37,7 @@ static int open_checked(int at, const char *name, uid_t user, mode_t closed) {
     return -1;
 }
 
-/* $HOME is ours; what it is for somebody else only the list of users tells. */
+/* $HOME is ours; for another user only the list of users has it. */
 static bool home_of(uid_t user, char *path, size_t size) {
     char text[4096];
     struct passwd entry, *found = NULL;
@@ -61,7 +62,7 @@ static bool base_of(unsigned which, uid_t user, char *path, size_t size) {
     }
 }
 
-/* Several machines may share a home directory: a name for each, below what other programs keep there too. */
+/* Several machines may share a home directory: each has its own name, below a directory that other programs use too. */
 static void steps_of(unsigned which, char steps[3][80]) {
     char host[65] = "";
     snprintf(steps[0], 80, "contrail");
@@ -102,7 +103,7 @@ int ct_control_place_make(void) {
     int fd = -1;
     for (unsigned i = 0; fd < 0 && i < CT_CONTROL_PLACE_COUNT; i++) {
         fd = open_place(i, geteuid(), true);
-        if (fd >= 0 && faccessat(fd, ".", W_OK, AT_EACCESS)) { /* a file system that is read-only */
+        if (fd >= 0 && faccessat(fd, ".", W_OK, AT_EACCESS)) { /* a read-only file system */
             close(fd);
             fd = -1;
         }
@@ -110,7 +111,7 @@ int ct_control_place_make(void) {
     return fd;
 }
 
-/* The kernel lets a user trace a process that is the user's in every respect. */
+/* The kernel lets a user trace a process if all its user ids are that user's. */
 uid_t ct_control_place_user_of(int pid) {
     char path[32], line[256];
     unsigned real, effective, saved;
@@ -129,14 +130,14 @@ uid_t ct_control_place_user_of(int pid) {
 
 /* ---- sockets ---- */
 
-/* Through the descriptor: the name of the directory may be another one's by now. */
+/* Goes through the descriptor: the directory's name may mean another one by now. */
 static struct sockaddr_un address_of(int directory, const char *name) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", directory, name);
     return address;
 }
 
-/* A link could lead to somebody else's socket. */
+/* A link could lead to another user's socket. */
 static bool is_of(int fd, uid_t user) {
     struct ucred who;
     socklen_t size = sizeof who;
@@ -165,7 +166,7 @@ int ct_control_place_listen(int directory, const char *name) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
-    (void)unlinkat(directory, name, 0); /* of a recorder that was killed: two cannot hold the same process */
+    (void)unlinkat(directory, name, 0); /* from a recorder that was killed: two cannot record one process */
     if (!bind(fd, (const struct sockaddr *)&address, sizeof address) && !fchmodat(directory, name, 0600, 0) &&
         !listen(fd, QUEUE))
         return fd;

@@ -1,4 +1,4 @@
-/* See crash_fault.h. What is read of the target may say anything: at worst it has other registers when it dies. */
+/* See crash_fault.h. The memory of the target may contain anything: at worst it has other registers when it dies. */
 #include "session/crash_fault.h"
 #include "hook/fault.h"
 
@@ -42,7 +42,7 @@ enum ct_remote_verdict ct_crash_fault_judge(struct ct_process *process, struct c
     if (!ours && place != CT_FAULT_MOVED)
         return CT_REMOTE_SIGNAL_AS_IS;
     if (ours && place == CT_FAULT_ENTERING)
-        state.pc = ct_fault_unrecorded(&state); /* not recorded: as the agent does */
+        state.pc = ct_fault_unrecorded(&state); /* not recorded: the same as the agent does */
     if (s->fault_address == pc)
         s->fault_address = state.pc;
     ct_fault_store(&state, cpu);

@@ -16,14 +16,14 @@
 
 enum {
     MAX_SIGNALS = 256,     /* in the manifest; all are in the index */
-    MAX_STACKS = 64,       /* signals that did not kill, with a backtrace: it takes time, and the thread waits */
+    MAX_STACKS = 64,       /* signals that did not kill, with a backtrace: it takes time while the thread waits */
     MAX_FRAMES = 200,      /* innermost */
-    MAX_STACK_THREADS = 64 /* of a crash */
+    MAX_STACK_THREADS = 64 /* in a crash */
 };
 
 struct wish {
     uint64_t signals; /* bit n - 1 is signal n */
-    bool crashes;     /* what kills, and faults that have a handler */
+    bool crashes;     /* signals that kill, and faults that have a handler */
 };
 
 struct frame {
@@ -31,7 +31,7 @@ struct frame {
     char *function, *module; /* copies: files may be unmapped later */
 };
 
-/* A stack with names, as it stood. */
+/* A stack with names, at the time of the signal. */
 struct stack {
     int tid;
     char name[16];
@@ -44,17 +44,17 @@ struct entry {
     struct ct_signal_record record;
     bool handled;
     int sender;
-    struct stack *stacks; /* the thread's own first */
+    struct stack *stacks; /* the thread's own is first */
     size_t stack_count;
 };
 
 struct ct_crash_watch {
-    pthread_mutex_t mutex; /* entries and counts */
+    pthread_mutex_t mutex; /* for entries and counts */
     struct entry *entries[MAX_SIGNALS];
     size_t count;
-    uint64_t all; /* signals that were told */
+    uint64_t all; /* signals that were reported */
     size_t with_stacks;
-    /* the tracer's */
+    /* used by the tracer only */
     struct ct_process process;
     struct ct_walk_cache cache;
     struct ct_walk_frame frames[MAX_FRAMES];
@@ -72,7 +72,7 @@ void ct_signal_name(int signal, char name[16]) {
         snprintf(name, 16, "%d", signal);
 }
 
-/* What the policy asks for. */
+/* What the policy requires. */
 static struct wish wish_of(struct ct_session *session) {
     struct wish wish = {0};
     pthread_rwlock_rdlock(&session->policy_lock);
@@ -107,7 +107,7 @@ static void copy_names(const struct ct_process_names *names, struct stack *out) 
     }
 }
 
-static void walk(struct ct_crash_watch *h, const struct ct_remote_thread *thread, struct stack *out) {
+static void walk_stack(struct ct_crash_watch *h, const struct ct_remote_thread *thread, struct stack *out) {
     struct ct_process_names names = {0};
     struct ct_process_task task;
     uint64_t block = ct_process_block(&h->process, &thread->regs);
@@ -128,9 +128,9 @@ static void walk_all(struct ct_crash_watch *h, const struct ct_remote_signal *s,
     e->stacks = calloc(others + 1, sizeof *e->stacks);
     if (!e->stacks || ct_process_refresh(&h->process))
         return;
-    walk(h, &s->thread, &e->stacks[e->stack_count++]);
+    walk_stack(h, &s->thread, &e->stacks[e->stack_count++]);
     for (size_t i = 0; i < others; i++)
-        walk(h, &s->others[i], &e->stacks[e->stack_count++]);
+        walk_stack(h, &s->others[i], &e->stacks[e->stack_count++]);
 }
 
 static void free_entry(struct entry *e) {
@@ -149,7 +149,7 @@ static void free_entry(struct entry *e) {
 
 _Static_assert((int)CT_SIGNAL_REGISTERS == (int)CT_REMOTE_CPU_WORDS, "all registers fit");
 
-static void fill(struct ct_signal_record *record, const struct ct_remote_signal *s) {
+static void fill_record(struct ct_signal_record *record, const struct ct_remote_signal *s) {
     *record = (struct ct_signal_record){
         .tid = s->thread.tid,
         .signal = s->signal,
@@ -172,7 +172,7 @@ static void keep_entry(struct ct_crash_watch *h, const struct ct_remote_signal *
     if (s->fatal || h->with_stacks++ < MAX_STACKS)
         walk_all(h, s, e);
     pthread_mutex_lock(&h->mutex);
-    if (h->count == MAX_SIGNALS) /* the first and the newest stay */
+    if (h->count == MAX_SIGNALS) /* the first ones and the newest stay */
         free_entry(h->entries[--h->count]);
     h->entries[h->count++] = e;
     pthread_mutex_unlock(&h->mutex);
@@ -187,16 +187,16 @@ static void on_signal(void *arg, const struct ct_remote_signal *s) {
     struct ct_recording *r = arg;
     struct ct_crash_watch *h = r->tracing.watch;
     struct ct_signal_record record;
-    fill(&record, s);
+    fill_record(&record, s);
     find_mark(r->session, &record);
     (void)ct_drain_signal(&r->drain, &record);
     keep_entry(h, s, &record);
     __atomic_fetch_add(&h->all, 1, __ATOMIC_RELEASE);
 }
 
-/* ---- holding ---- */
+/* ---- watching ---- */
 
-static struct ct_crash_watch *create(struct ct_recording *r) {
+static struct ct_crash_watch *create_watch(struct ct_recording *r) {
     struct ct_crash_watch *h = calloc(1, sizeof *h);
     if (!h)
         return NULL;
@@ -206,10 +206,10 @@ static struct ct_crash_watch *create(struct ct_recording *r) {
     return h;
 }
 
-static int watch(struct ct_recording *r, const struct wish *wish) {
+static int watch_signals(struct ct_recording *r, const struct wish *wish) {
     const struct ct_remote_watch what = {
-        .signals = wish->signals, .crashes = wish->crashes, .told = on_signal, .judge = judge, .arg = r};
-    if (!r->tracing.watch && !(r->tracing.watch = create(r)))
+        .signals = wish->signals, .crashes = wish->crashes, .report = on_signal, .judge = judge, .arg = r};
+    if (!r->tracing.watch && !(r->tracing.watch = create_watch(r)))
         return CT_ERR_NO_MEMORY;
     return ct_remote_watch(r->remote, &what);
 }
@@ -218,28 +218,28 @@ int ct_crash_watch_begin(struct ct_recording *r) {
     struct wish wish = wish_of(r->session);
     if (r->tracing.outside_tracers || ct_remote_is_watched(r->remote) || (!wish.signals && !wish.crashes))
         return 0;
-    return watch(r, &wish);
+    return watch_signals(r, &wish);
 }
 
-static int apply(struct ct_recording *r) {
+static int apply_policy(struct ct_recording *r) {
     struct wish wish = wish_of(r->session);
     if (!wish.signals && !wish.crashes) {
         ct_crash_watch_release(r);
         return 0;
     }
     if (ct_remote_is_watched(r->remote))
-        return watch(r, &wish);
+        return watch_signals(r, &wish);
     bool paused = ct_remote_is_stopped(r->remote);
     int status = ct_recording_stop(r);
     if (!status)
-        status = watch(r, &wish);
+        status = watch_signals(r, &wish);
     if (!paused && ct_remote_is_stopped(r->remote))
         (void)ct_remote_resume(r->remote);
     return status;
 }
 
 int ct_crash_watch_apply(struct ct_recording *r) {
-    return r->remote && r->times.resumed_at && !r->tracing.outside_tracers ? apply(r) : 0;
+    return r->remote && r->times.resumed_at && !r->tracing.outside_tracers ? apply_policy(r) : 0;
 }
 
 void ct_crash_watch_release(struct ct_recording *r) {
@@ -249,7 +249,7 @@ void ct_crash_watch_release(struct ct_recording *r) {
 
 void ct_crash_watch_interrupt(struct ct_recording *r) {
     pthread_mutex_lock(&r->work);
-    r->tracing.outside_tracers++; /* the next one may come before this one is through */
+    r->tracing.outside_tracers++; /* the next tracer may come before this one has finished */
     ct_crash_watch_release(r);
     pthread_mutex_unlock(&r->work);
 }
@@ -321,7 +321,7 @@ static void put_registers(struct ct_json *j, const struct ct_signal_record *reco
     ct_json_end(j, '}');
 }
 
-/* Whether it killed is known for certain when the process has ended. */
+/* Whether it killed is certain when the process has ended. */
 static bool was_fatal(const struct ct_recording *r, const struct ct_signal_record *record) {
     return record->fatal && (r->end.exit_status < 0 ||
                              (WIFSIGNALED(r->end.exit_status) && WTERMSIG(r->end.exit_status) == record->signal));
@@ -350,7 +350,7 @@ static void put_entry(struct ct_json *j, const struct ct_recording *r, const str
     ct_json_end(j, '}');
 }
 
-/* A kill that no stop precedes is known from the end alone. */
+/* A kill without a stop before it is known only from how the process ended. */
 static void put_unseen(struct ct_json *j, const struct ct_recording *r) {
     char name[16];
     ct_signal_name(WTERMSIG(r->end.exit_status), name);

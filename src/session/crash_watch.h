@@ -1,9 +1,10 @@
-/* A recorded process that stays traced because its signals are wanted (--trigger crash, --trigger signal=NAME): each becomes a
- * record at its place in the thread's index, with registers, and an entry of the manifest with the stacks as they stood.
+/* A recorded process that stays traced because of its signals (--trigger crash, --trigger signal=NAME). Each signal
+ * becomes a record at its place in the thread's index, with registers, and an entry of the manifest with the stacks at
+ * that time.
  *
- * Signals are told on the tracer (remote.h) while the thread stands: what is done there takes no lock but the list's own, the
- * drain's of its queue, and the policy's. Nobody may wait for the tracer with one of these. Everything else is for the owner of the
- * recording, or who holds its `work`. */
+ * Signals are reported on the tracer (remote.h) while the thread is stopped. The code there takes only three locks: the
+ * list's own, the drain's for its queue, and the policy's. Nobody may wait for the tracer while holding one of these.
+ * Everything else is for the owner of the recording, or the thread that holds its `work`. */
 #ifndef CT_SESSION_CRASH_WATCH_H
 #define CT_SESSION_CRASH_WATCH_H
 
@@ -14,17 +15,18 @@ struct ct_json;
 struct ct_recording;
 struct ct_crash_watch;
 
-/* The process is about to be resumed: from then on it is held, if the session's policy wants it to be. */
+/* Called before the process is resumed: from then on it is watched, if the session's policy requires it. */
 int ct_crash_watch_begin(struct ct_recording *r);
-/* The policy has changed while the process runs. The caller holds `work`, and not the policy's lock. */
+/* Called when the policy has changed while the process runs. The caller holds `work`, and not the policy's lock. */
 int ct_crash_watch_apply(struct ct_recording *r);
-/* Lets go; the caller holds `work`. */
+/* Ends the watch; the caller holds `work`. */
 void ct_crash_watch_release(struct ct_recording *r);
-/* Lets go for a while, because somebody else is to trace the process; and takes it again. The caller does not hold `work`. */
+/* Ends the watch for a while, because somebody else must trace the process; and starts it again. The caller does not
+ * hold `work`. */
 void ct_crash_watch_interrupt(struct ct_recording *r);
 void ct_crash_watch_again(struct ct_recording *r);
 bool ct_crash_watch_is_wanted(struct ct_recording *r);
-/* The recording is over: nothing is told any more when this returns. */
+/* The recording is over: when this returns, no more signals are reported. */
 void ct_crash_watch_end(struct ct_recording *r);
 void ct_crash_watch_free(struct ct_recording *r);
 

@@ -1,7 +1,7 @@
-/* The other way to record: threads are followed, functions are not hooked. What a session asks of it; src/follow, which
- * is above this folder, has the functions (follow/stalk.h says more about each).
+/* The other way to record: threads are followed, functions are not hooked. This is what a session needs from it;
+ * src/follow, which is above this folder, implements it (see follow/stalk.h).
  *
- * Owner: the thread that leads the recording. Functions for a recording whose functions are hooked do nothing. */
+ * Owner: the thread that leads the recording. The functions do nothing for a recording whose functions are hooked. */
 #ifndef CT_SESSION_FOLLOWER_H
 #define CT_SESSION_FOLLOWER_H
 
@@ -15,22 +15,22 @@ struct ct_symbols_writer;
 struct ct_target_plan;
 
 struct ct_follower {
-    /* Makes a plan for hooks one for names. */
+    /* Turns a plan for hooks into one for names. */
     void (*plan)(struct ct_target_plan *plan);
-    /* The target is stopped, and stays so. */
+    /* Starts to follow. The target is stopped, and stays so. */
     int (*install)(struct ct_recording *r);
     int (*install_forked)(struct ct_recording *r, struct ct_recording *parent);
-    /* The drain, which is about to start, asks for names. */
+    /* Prepares the drain, which is about to start and needs names. */
     void (*join_drain)(const struct ct_recording *r, struct ct_drain *drain);
-    /* The target is stopped, and stays so: every thread goes on in original code. */
+    /* Ends following. The target is stopped, and stays so: every thread continues in original code. */
     int (*leave)(struct ct_recording *r);
-    /* So does one that was followed by a recorder which was killed. CT_ERR_BUSY: the recorder lives. */
+    /* Ends what a killed recorder has left. CT_ERR_BUSY: the recorder lives. */
     int (*clean_after)(struct ct_recording *r);
     void (*free)(struct ct_recording *r);
-    /* Into the symbols file: functions without a name, all, or those that are new. Are there any of these? */
+    /* Write functions without a name to the symbols file: all, or the new ones. Are there new ones? */
     void (*put_symbols)(struct ct_recording *r, struct ct_symbols_writer *writer, bool all);
     bool (*has_new_symbols)(const struct ct_recording *r);
-    /* Into the manifest; beside the trace, once it is finished; into the statistics. */
+    /* Write to the manifest; to files beside the trace when it is finished; to the statistics. */
     void (*put_manifest)(struct ct_recording *r, struct ct_json *json);
     int (*write_tables)(struct ct_recording *r);
     void (*put_statistics)(const struct ct_recording *r, struct ct_session_statistics *out);

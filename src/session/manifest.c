@@ -1,5 +1,6 @@
-/* The manifest, the symbols file and the status answer: what a session tells about itself. docs/TRACE-FORMAT.md has the keys.
- * Called by the drain thread once a second and by the session's thread at start and end, never both at a time. */
+/* The manifest, the symbols file and the status answer: what a session reports about itself. docs/TRACE-FORMAT.md has
+ * the keys. Called by the drain thread once a second and by the session's thread at start and end, never at the same
+ * time. */
 #include "session/manifest.h"
 #include "base/json_write.h"
 #include "session/crash_watch.h"
@@ -63,7 +64,7 @@ static void put_events(struct ct_json *j, const struct ct_session_statistics *s)
     ct_json_end(j, '}');
 }
 
-/* Files of finished processes may go later too: then this is all that tells. */
+/* Files of finished processes may be deleted later too: then only this shows it. */
 static void put_keep(struct ct_json *j, const struct ct_session_options *options) {
     if (!options->keep_bytes && !options->keep_ns)
         return;
@@ -204,7 +205,7 @@ static void put_lists(struct ct_json *j, struct ct_recording *r) {
     ct_crash_watch_put(r, j);
 }
 
-/* Of threads that have ended too: the drain's list has them all. */
+/* Includes threads that have ended: the drain's list has them all. */
 static void put_detail(struct ct_json *j, struct ct_recording *r, const struct ct_session_statistics *s) {
     const struct ct_drain *d = &r->drain;
     uint64_t limited = 0;
@@ -223,7 +224,7 @@ static void put_detail(struct ct_json *j, struct ct_recording *r, const struct c
     ct_json_end(j, '}');
 }
 
-/* Over the whole recording. */
+/* Averages over the whole recording. */
 static void put_rates(struct ct_json *j, const struct ct_session_statistics *s) {
     double seconds = (double)s->recording_ns * 1e-9, by = seconds > 0 ? 1 / seconds : 0;
     ct_json_number(j, "recording_ns", s->recording_ns);
@@ -286,7 +287,7 @@ static int write_manifest(struct ct_recording *r, bool complete) {
     return status;
 }
 
-/* The drain's thread writes it every second: nobody else meanwhile. */
+/* The drain's thread writes it every second, so a lock is needed. */
 int ct_manifest_write(struct ct_recording *r, bool complete) {
     pthread_mutex_lock(&r->files);
     int status = write_manifest(r, complete);
@@ -319,7 +320,7 @@ static int write_symbols(struct ct_recording *r) {
     return ct_symbols_writer_close(w);
 }
 
-/* A new file each time: children that were forked may have a link to the old one. */
+/* Writes a new file each time: forked children may have a link to the old one. */
 int ct_manifest_write_symbols(struct ct_recording *r) {
     pthread_mutex_lock(&r->files);
     int status = write_symbols(r);
@@ -327,7 +328,7 @@ int ct_manifest_write_symbols(struct ct_recording *r) {
     return status;
 }
 
-/* Only what has come since, unless the file is a child's that was its parent's so far. */
+/* Adds only what is new, unless the file is a link to the parent's. */
 static int add_symbols(struct ct_recording *r) {
     struct ct_symbols_writer *w;
     if (!r->trace.symbols_end.inode || ct_symbols_writer_continue(&w, r->trace.place, &r->trace.symbols_end))
@@ -361,7 +362,7 @@ static void put_detail_status(struct ct_json *j, const struct ct_session *s, con
 
 void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
     struct ct_session_statistics n = {.size = sizeof n};
-    char path[PATH_MAX]; /* whoever asks may be in another working directory */
+    char path[PATH_MAX]; /* absolute: the caller may be in another working directory */
     ct_session_statistics(s, &n);
     ct_json_string(j, "state", ct_session_state_name(ct_session_state(s)));
     ct_json_number(j, "pid", (uint64_t)s->process.pid);

@@ -1,4 +1,4 @@
-/* What is written about a recorded process beside its events: manifest.json and the symbols file. */
+/* What is written about a recorded process besides its events: manifest.json and the symbols file. */
 #ifndef CT_SESSION_MANIFEST_H
 #define CT_SESSION_MANIFEST_H
 
@@ -10,9 +10,9 @@ struct ct_session;
 
 int ct_manifest_write(struct ct_recording *r, bool complete);
 int ct_manifest_write_symbols(struct ct_recording *r);
-/* Only functions without a name can have come since (follower.h); writes them, if there are any. */
+/* Writes the functions without a name that are new since (follower.h); nothing else can be. */
 int ct_manifest_add_symbols(struct ct_recording *r);
-/* Members of the answer to `status`, into an open object. */
+/* Adds the members of the answer to `status` to an open object. */
 void ct_manifest_status(struct ct_session *s, struct ct_json *json);
 
 #endif

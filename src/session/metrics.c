@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A number that went back belongs to a new recording. */
+/* A number that decreased belongs to a new recording. */
 static double rate_of(uint64_t now, uint64_t before, double seconds) {
     return now > before && seconds > 0 ? (double)(now - before) / seconds : 0;
 }
@@ -50,7 +50,7 @@ void ct_metrics_put(const struct ct_metrics *m, struct ct_json *j) {
 
 /* ---- Prometheus ---- */
 
-/* Backslash, quote and newline are escaped in values of labels. */
+/* Escapes backslash, quote and newline in values of labels. */
 static void print_label(FILE *out, const char *text) {
     for (; *text; text++) {
         if (*text == '\\' || *text == '"')
@@ -97,21 +97,22 @@ static void print_about(const struct ct_metrics_labels *l, FILE *out) {
     gauge(out, "up", "1 while the session records, 0 when it is over.", !l->over);
     gauge(out, "recording", "0 after `record off`.", l->recording);
     gauge(out, "paused", "1 after `pause`.", l->paused);
-    gauge(out, "policy_version", "How often the policy was changed, and 1.", l->policy_version);
+    gauge(out, "policy_version", "Version of the policy: 1, and one more with each change.", l->policy_version);
 }
 
 static void print_index(const struct ct_metrics *m, FILE *out) {
     const struct ct_session_statistics *s = &m->last;
     counter(out, "events_total", "Events that were recorded.", s->events);
-    gauge(out, "events_per_second", "The same over the last second.", m->events);
+    gauge(out, "events_per_second", "Events per second, over the last second.", m->events);
     counter_by_reason(out, "lost_events_total", "Events that were lost, by reason.", s->lost);
-    gauge_by_reason(out, "lost_events_per_second", "The same over the last second.", m->lost);
+    gauge_by_reason(out, "lost_events_per_second", "Lost events per second, over the last second.", m->lost);
     counter(out, "written_bytes_total", "Bytes of trace files.", s->bytes_written);
-    gauge(out, "written_bytes_per_second", "The same over the last second.", m->bytes);
+    gauge(out, "written_bytes_per_second", "Bytes of trace files per second, over the last second.", m->bytes);
     gauge(out, "lane_bytes", "Shared memory for events.", (double)s->lane_bytes);
-    gauge(out, "lane_used_bytes", "Of that, in use.", (double)s->lane_used);
-    gauge(out, "lane_fill_ratio", "In use, of 1.", fill_of(s));
-    counter(out, "lane_high_total", "How often it got fuller than the high watermark.", s->lane_times_above);
+    gauge(out, "lane_used_bytes", "Shared memory for events that is in use.", (double)s->lane_used);
+    gauge(out, "lane_fill_ratio", "Part of the shared memory for events that is in use, from 0 to 1.", fill_of(s));
+    counter(out, "lane_high_total", "How often the shared memory got fuller than the high watermark.",
+            s->lane_times_above);
     head(out, "write_latency_seconds", "gauge", "From the capture of an event to its write, by quantile.");
     fprintf(out, "contrail_write_latency_seconds{quantile=\"0.5\"} %.9g\n", (double)s->latency_p50_ns * 1e-9);
     fprintf(out, "contrail_write_latency_seconds{quantile=\"0.99\"} %.9g\n", (double)s->latency_p99_ns * 1e-9);
@@ -122,9 +123,10 @@ static void print_detail(const struct ct_metrics *m, FILE *out) {
     counter(out, "marks_total", "Moments that were marked.", s->marks);
     counter(out, "windows_total", "Windows of detail that were, or are being, written.", s->windows);
     counter(out, "detail_records_total", "Detail records that were written.", s->detail_events);
-    gauge(out, "detail_records_per_second", "The same over the last second.", m->detail_events);
+    gauge(out, "detail_records_per_second", "Detail records per second, over the last second.", m->detail_events);
     counter_by_reason(out, "lost_detail_records_total", "Detail records that were lost, by reason.", s->detail_lost);
-    gauge_by_reason(out, "lost_detail_records_per_second", "The same over the last second.", m->detail_lost);
+    gauge_by_reason(out, "lost_detail_records_per_second", "Lost detail records per second, over the last second.",
+                    m->detail_lost);
     counter(out, "detail_bytes_total", "Bytes of detail that were written.", s->detail_bytes);
     gauge(out, "detail_reach_seconds", "How far back detail in memory reaches.", (double)s->detail_reach_ns * 1e-9);
     head(out, "window_state", "gauge", "1 for the state that the windows of detail are in.");
@@ -141,7 +143,7 @@ void ct_metrics_print(const struct ct_metrics *m, const struct ct_metrics_labels
     gauge(out, "threads", "Threads that are alive.", (double)s->threads_alive);
     counter(out, "threads_total", "Threads that were seen.", s->threads_seen);
     counter(out, "processes_total", "Processes that were recorded.", s->processes);
-    counter(out, "unrecorded_processes_total", "Processes that could not be.", s->missed_processes);
+    counter(out, "unrecorded_processes_total", "Processes that could not be recorded.", s->missed_processes);
     gauge(out, "hooked_functions", "Functions that have hooks.", (double)s->hooked);
     gauge(out, "recording_seconds", "How long it has been recording.", (double)s->recording_ns * 1e-9);
 }

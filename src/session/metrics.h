@@ -15,7 +15,7 @@ struct ct_metrics {
 };
 
 void ct_metrics_sample(struct ct_metrics *metrics, const struct ct_session_statistics *now, uint64_t now_ns);
-/* The members "rates" and so on, into an open object. */
+/* Adds the members "per_second" and so on to an open object. */
 void ct_metrics_put(const struct ct_metrics *metrics, struct ct_json *json);
 
 struct ct_metrics_labels {
@@ -25,9 +25,9 @@ struct ct_metrics_labels {
     uint64_t policy_hash;
     bool recording, paused, over;
 };
-/* In the text exposition format, version 0.0.4, of the last sample. */
+/* Writes the last sample in the text exposition format, version 0.0.4. */
 void ct_metrics_print(const struct ct_metrics *metrics, const struct ct_metrics_labels *labels, FILE *out);
-/* The same to a file, which is replaced whole, and is for everybody, as the umask has it. 0 or CT_ERR_SYSTEM with errno. */
+/* Writes it to a file, which is replaced as a whole; its mode is the umask's. 0 or CT_ERR_SYSTEM with errno. */
 int ct_metrics_write(const struct ct_metrics *metrics, const struct ct_metrics_labels *labels, struct ct_place *place,
                      const char *name);
 

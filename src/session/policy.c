@@ -1,4 +1,4 @@
-/* Versions of a policy, and what it says of functions, signals and times. See policy.h. */
+/* Versions of a policy, and what it says about functions, signals and times. See policy.h. */
 #include "session/policy.h"
 #include "drain/windows.h"
 #include "symbols/name_match.h"
@@ -22,7 +22,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Appends, sorted, each with the word before it. */
+/* Appends the texts in order, each after the word. */
 static void put_sorted(FILE *out, const char *word, const char **texts, size_t count) {
     qsort(texts, count, sizeof *texts, by_text);
     for (size_t i = 0; i < count; i++)
@@ -59,7 +59,7 @@ static void free_version(struct ct_policy_version *v) {
     free(v->change);
 }
 
-/* The first one stays; of the others the newest. */
+/* Keeps the first version, and the newest of the others. */
 static void make_room(struct ct_policy *p) {
     if (p->version_count < CT_POLICY_VERSIONS)
         return;
@@ -69,7 +69,7 @@ static void make_room(struct ct_policy *p) {
     p->omitted++;
 }
 
-/* What was changed is in force whether or not there is memory to tell of it. */
+/* A change is in force even if there is no memory to note it. */
 static void note_version(struct ct_policy *p, uint64_t now_ns, const char *word, const char *what) {
     char change[CT_TRIGGER_TEXT + 32];
     make_room(p);
@@ -112,7 +112,7 @@ void ct_policy_put(const struct ct_policy *p, struct ct_json *j) {
 
 /* ---- life ---- */
 
-static void describe(struct ct_policy *p, const struct ct_session_options *o) {
+static void describe_settings(struct ct_policy *p, const struct ct_session_options *o) {
     static const char *const modes[] = {"marked", "always", "off"};
     struct ct_windows_options w = ct_windows_options_of(o);
     snprintf(p->settings, sizeof p->settings,
@@ -121,7 +121,7 @@ static void describe(struct ct_policy *p, const struct ct_session_options *o) {
              (unsigned long long)w.pre_events, (unsigned long long)w.post_events);
 }
 
-static int insert(struct ct_policy *p, const char *text, char *error, size_t size);
+static int insert_trigger(struct ct_policy *p, const char *text, char *error, size_t size);
 
 int ct_policy_create(struct ct_policy **out, const struct ct_session_options *o, uint64_t now_ns, char *error,
                      size_t size) {
@@ -130,9 +130,9 @@ int ct_policy_create(struct ct_policy **out, const struct ct_session_options *o,
     if (status)
         return status;
     p->recording = true;
-    describe(p, o);
+    describe_settings(p, o);
     for (size_t i = 0; o->triggers && o->triggers[i] && !status; i++) {
-        status = insert(p, o->triggers[i], error, size);
+        status = insert_trigger(p, o->triggers[i], error, size);
         status = status == CT_ERR_ALREADY_HOOKED ? 0 : status;
     }
     if (status) {
@@ -173,19 +173,19 @@ static int take_bit(struct ct_policy *p, struct ct_trigger *t, char *error, size
     return 0;
 }
 
-static size_t find(const struct ct_policy *p, const char *text) {
+static size_t find_trigger(const struct ct_policy *p, const char *text) {
     size_t i = 0;
     while (i < p->count && strcmp(p->triggers[i]->text, text))
         i++;
     return i;
 }
 
-static int insert(struct ct_policy *p, const char *text, char *error, size_t size) {
+static int insert_trigger(struct ct_policy *p, const char *text, char *error, size_t size) {
     struct ct_trigger parsed;
     int status = ct_policy_parse(text, &parsed, error, size);
     if (status)
         return status;
-    if (find(p, text) < p->count)
+    if (find_trigger(p, text) < p->count)
         return refuse(CT_ERR_ALREADY_HOOKED, error, size, "the trigger \"%s\" is there already", text);
     if (p->count == CT_POLICY_MAX)
         return refuse(CT_ERR_NO_SPACE, error, size,
@@ -203,14 +203,14 @@ static int insert(struct ct_policy *p, const char *text, char *error, size_t siz
 }
 
 int ct_policy_add(struct ct_policy *p, const char *text, uint64_t now_ns, char *error, size_t size) {
-    int status = insert(p, text, error, size);
+    int status = insert_trigger(p, text, error, size);
     if (!status)
         note_version(p, now_ns, "trigger add", text);
     return status;
 }
 
 int ct_policy_remove(struct ct_policy *p, const char *text, uint64_t now_ns, char *error, size_t size) {
-    size_t i = find(p, text);
+    size_t i = find_trigger(p, text);
     if (i == p->count)
         return refuse(CT_ERR_NOT_FOUND, error, size,
                       "there is no trigger \"%s\"; `contrail ctl PID trigger list` shows them", text);
@@ -275,9 +275,9 @@ int ct_policy_record(struct ct_policy *p, bool on, uint64_t now_ns, char *error,
     return 0;
 }
 
-/* ---- questions ---- */
+/* ---- lookups ---- */
 
-/* Most functions fit none: their names are demangled once, for all triggers together. */
+/* Most functions match no trigger: a name is demangled once, for all triggers together. */
 uint16_t ct_policy_mask(const struct ct_policy *p, const char *name, const char *module) {
     const char *globs[CT_TRIGGER_BITS + 1];
     size_t count = 0;
@@ -338,7 +338,7 @@ bool ct_policy_needs_tracing(const struct ct_policy *p) {
     return false;
 }
 
-/* Like --exclude: the names of modules count too. */
+/* Like --exclude: matches names of modules too. */
 bool ct_policy_is_excluded(const struct ct_policy *p, const char *name, const char *module) {
     for (size_t i = 0; p && i < p->excluded_count; i++)
         if (ct_policy_fits_module(p->excluded[i], module) || ct_policy_fits("", p->excluded[i], name, module))

@@ -1,18 +1,18 @@
-/* What marks a moment as interesting, and what else is changed while a session records: a policy with versions.
+/* A policy: what marks a moment as interesting, and what else can be changed while a session records. It has versions.
  *
- * Pure logic: no thread, no shared memory, time is an argument. Whoever shares a policy between threads locks it. Invariant: a
- * function trigger keeps its bit for as long as it is there; a bit whose trigger was removed is free for another.
+ * Pure logic: no thread, no shared memory, time is an argument. Threads that share a policy lock it. Invariant: a
+ * function trigger keeps its bit as long as it exists; the bit of a removed trigger is free for another.
  *
- *   symbol=GLOB        a function that fits is called
+ *   symbol=GLOB        a function that matches is called
  *   return=GLOB:lt:0   it returns a value that is less (eq, ne, lt, gt; decimal, negative or 0x…)
  *   slow=GLOB:50ms     it took longer (ns, us, ms, s)
- *   crash              the program dies of a signal of its own making
+ *   crash              the program dies of a signal that it caused itself
  *   signal=NAME        it gets the signal (SIGUSR1, USR1, 10)
- *   time=HH:MM-HH:MM   it is this time of the day, local, over midnight too
+ *   time=HH:MM-HH:MM   the local time of day is in this span, which may include midnight
  *   manual             `contrail ctl PID mark`
  *
- * A GLOB fits a function's name like --only: as the binary has it, demangled, or demangled without parameters. MODULE!GLOB is
- * only for functions of modules whose file name or path fits MODULE. */
+ * A GLOB matches a function's name as --only does: as the binary has it, demangled, or demangled without parameters.
+ * MODULE!GLOB matches only functions of modules whose file name or path matches MODULE. */
 #ifndef CT_SESSION_POLICY_H
 #define CT_SESSION_POLICY_H
 
@@ -39,8 +39,8 @@ enum ct_trigger_kind {
         CT_TRIGGER_COUNT
 };
 
-#define CT_TRIGGER_TEXT 256u /* longest text, with its 0 */
-#define CT_POLICY_MAX   64u  /* triggers at a time, and globs of functions that are switched off */
+#define CT_TRIGGER_TEXT 256u /* longest text, including its 0 */
+#define CT_POLICY_MAX   64u  /* most triggers at a time, and most globs of functions that are switched off */
 
 struct ct_trigger {
     enum ct_trigger_kind kind;
@@ -51,25 +51,25 @@ struct ct_trigger {
     uint64_t slow_ns; /* SLOW: longer than this */
     int signal;       /* SIGNAL */
     int from, to;     /* TIME: minutes of the day; from > to: over midnight */
-    int bit;          /* of function triggers in a policy, else -1 */
-    uint32_t id;      /* in a policy: of this one alone, also when its bit is another's by then */
+    int bit;          /* of function triggers in a policy; otherwise -1 */
+    uint32_t id;      /* unique in a policy: also after another trigger has got its bit */
 };
 
 /* CT_ERR_INVALID_ARGUMENT: `error` has a sentence with the remedy. */
 int ct_policy_parse(const char *text, struct ct_trigger *out, char *error, size_t size);
 bool ct_trigger_is_of_functions(enum ct_trigger_kind kind);
-/* Is this minute of the day (0 to 1439) in the span of the trigger? */
+/* Is this minute of the day (0 to 1439) in the time span of the trigger? */
 bool ct_trigger_covers_minute(const struct ct_trigger *trigger, int minute);
 
 struct ct_policy_version {
     uint32_t version; /* from 1 */
     uint64_t hash;    /* FNV-1a 64 of the text */
-    uint64_t time_ns; /* since when */
-    char *text;       /* lines in a fixed order: the same policy has the same text */
+    uint64_t time_ns; /* when it began */
+    char *text;       /* lines in a fixed order: equal policies have equal texts */
     char *change;     /* "trigger add crash"; "start" */
 };
 
-#define CT_POLICY_VERSIONS 1000u /* that are remembered: the first, and the newest */
+#define CT_POLICY_VERSIONS 1000u /* kept versions: the first, and the newest */
 
 struct ct_policy {
     struct ct_trigger *triggers[CT_POLICY_MAX]; /* in the order they were given */
@@ -79,50 +79,50 @@ struct ct_policy {
     struct {
         uint32_t id;
         char text[CT_TRIGGER_TEXT];
-    } removed[CT_TRIGGER_BITS]; /* a ring: marks that they made may still come */
+    } removed[CT_TRIGGER_BITS]; /* a ring: marks that they made may still arrive */
     uint32_t removed_count, next_id;
     bool recording;
     uint16_t used_bits;
     char settings[256]; /* rolls and mode, for the text of versions */
     struct ct_policy_version *versions;
     size_t version_count;
-    uint32_t version; /* the newest's number */
-    uint64_t omitted; /* versions that are not remembered */
+    uint32_t version; /* number of the newest version */
+    uint64_t omitted; /* versions that are not kept */
 };
 
-/* The options' triggers, rolls and mode are version 1. */
+/* Version 1 has the options' triggers, rolls and mode. */
 int ct_policy_create(struct ct_policy **out, const struct ct_session_options *options, uint64_t now_ns, char *error,
                      size_t size);
 void ct_policy_destroy(struct ct_policy *policy);
 
-/* Changes: 0 with a new version; CT_ERR_INVALID_ARGUMENT, CT_ERR_NO_SPACE (no bit or place is left), CT_ERR_ALREADY_HOOKED (it
- * is so already), CT_ERR_NOT_FOUND with a sentence in `error` and nothing changed. */
+/* Changes. 0: there is a new version. CT_ERR_INVALID_ARGUMENT, CT_ERR_NO_SPACE (no bit or place is left),
+ * CT_ERR_ALREADY_HOOKED (it is so already), CT_ERR_NOT_FOUND: nothing has changed, and `error` has a sentence. */
 int ct_policy_add(struct ct_policy *policy, const char *text, uint64_t now_ns, char *error, size_t size);
 int ct_policy_remove(struct ct_policy *policy, const char *text, uint64_t now_ns, char *error, size_t size);
 int ct_policy_exclude(struct ct_policy *policy, const char *glob, bool add, uint64_t now_ns, char *error, size_t size);
 int ct_policy_record(struct ct_policy *policy, bool on, uint64_t now_ns, char *error, size_t size);
 
-/* ---- questions ---- */
+/* ---- lookups ---- */
 
-/* Which function triggers are for this function, as bits. `module` is a path or a file name. */
+/* The function triggers that apply to this function, as bits. `module` is a path or a file name. */
 uint16_t ct_policy_mask(const struct ct_policy *policy, const char *name, const char *module);
-/* The function trigger with this bit; NULL: it is free. */
+/* The function trigger with this bit; NULL: the bit is free. */
 const struct ct_trigger *ct_policy_function(const struct ct_policy *policy, unsigned bit);
-/* The text of a trigger, also of one that was removed lately. "" when it is not known. */
+/* The text of a trigger, also of one that was removed recently; "": unknown. */
 const char *ct_policy_text(const struct ct_policy *policy, uint32_t id);
-/* The first trigger for this signal; `crash`: the process dies of it. NULL: none. */
+/* The first trigger for this signal; `crash`: it kills the process. NULL: none. */
 const struct ct_trigger *ct_policy_signal(const struct ct_policy *policy, int signal, bool crash);
 /* The first time trigger for this minute of the day (local). NULL: none. */
 const struct ct_trigger *ct_policy_time(const struct ct_policy *policy, int minute);
-/* Has it triggers for which the process must stay traced (crash, signal)? */
+/* Does it have triggers for which the process must stay traced (crash, signal)? */
 bool ct_policy_needs_tracing(const struct ct_policy *policy);
-/* Was the function switched off? */
+/* Is the function switched off? */
 bool ct_policy_is_excluded(const struct ct_policy *policy, const char *name, const char *module);
 uint64_t ct_policy_hash(const struct ct_policy *policy);
-/* The array "policies" of the manifest. */
+/* Writes the array "policies" of the manifest. */
 void ct_policy_put(const struct ct_policy *policy, struct ct_json *json);
 
-/* Does a module's path or file name fit? Does a function fit, of a module that does ("": any)? */
+/* Does a module's path or file name match? Does a function match, in a module that does ("": any)? */
 bool ct_policy_fits_module(const char *glob, const char *module);
 bool ct_policy_fits(const char *module_glob, const char *glob, const char *name, const char *module);
 

@@ -1,4 +1,4 @@
-/* Texts of triggers. */
+/* Parses the texts of triggers. */
 #include "session/policy.h"
 #include "symbols/name_match.h"
 #include <ctype.h>
@@ -22,7 +22,7 @@ static const struct {
 
 struct parse {
     struct ct_trigger *trigger;
-    char *value; /* behind the '=' */
+    char *value; /* the text after '=' */
     char *error;
     size_t size;
 };
@@ -42,7 +42,7 @@ static int misses(struct parse *p, const char *what) {
 
 /* ---- globs ---- */
 
-/* A '!' at the start of a bracket is the glob's own. */
+/* A '!' at the start of a bracket belongs to the glob. */
 static int take_glob(struct parse *p, const char *text) {
     struct ct_trigger *t = p->trigger;
     const char *mark = NULL;
@@ -55,8 +55,8 @@ static int take_glob(struct parse *p, const char *text) {
     return !t->glob[0] || (mark && !length) ? misses(p, "names no function") : 0;
 }
 
-/* Cuts the value at its last colon, and gives what was behind it. NULL: there is none. */
-static char *cut(char *text) {
+/* Cuts the value at its last colon and returns what came after it. NULL: no colon. */
+static char *cut_at_colon(char *text) {
     char *colon = strrchr(text, ':');
     if (colon)
         *colon++ = 0;
@@ -84,7 +84,7 @@ static bool parse_value(const char *text, int64_t *out) {
 static int parse_return(struct parse *p) {
     static const char *const compares[] = {"eq", "ne", "lt", "gt"};
     struct ct_trigger *t = p->trigger;
-    const char *value = cut(p->value), *compare = value ? cut(p->value) : NULL;
+    const char *value = cut_at_colon(p->value), *compare = value ? cut_at_colon(p->value) : NULL;
     size_t i = 0;
     if (!compare)
         return misses(p, "does not say which return values");
@@ -93,7 +93,7 @@ static int parse_return(struct parse *p) {
     if (i == 4)
         return misses(p, "compares with something else than eq, ne, lt or gt");
     if (!parse_value(value, &t->value))
-        return misses(p, "compares with something that is no 64-bit number");
+        return misses(p, "compares with something that is not a 64-bit number");
     t->compare = (enum ct_trigger_compare)i;
     return take_glob(p, p->value);
 }
@@ -126,7 +126,7 @@ static bool parse_duration(const char *text, uint64_t *out) {
 }
 
 static int parse_slow(struct parse *p) {
-    const char *limit = cut(p->value);
+    const char *limit = cut_at_colon(p->value);
     if (!limit)
         return misses(p, "does not say how slow");
     if (!parse_duration(limit, &p->trigger->slow_ns))
@@ -168,9 +168,9 @@ static int parse_signal(struct parse *p) {
     if (!number)
         return misses(p, "names no signal (`kill -l` lists them)");
     if (number == SIGKILL || number == SIGSTOP)
-        return complain(p,
-                        "nobody can look at the program when it gets %s; --trigger crash keeps what was before its end",
-                        number == SIGKILL ? "SIGKILL" : "SIGSTOP");
+        return complain(
+            p, "a program cannot be observed when it gets %s; --trigger crash keeps what happened before its end",
+            number == SIGKILL ? "SIGKILL" : "SIGSTOP");
     return 0;
 }
 
@@ -191,7 +191,7 @@ static int parse_time(struct parse *p) {
     const char *rest = parse_minute(p->value, &t->from);
     rest = rest && *rest == '-' ? parse_minute(rest + 1, &t->to) : NULL;
     if (!rest || *rest)
-        return misses(p, "has no two times of the day");
+        return misses(p, "does not have two times of the day");
     if (t->from == t->to)
         return misses(p, "has an empty span (24:00 is the end of the day)");
     return 0;
@@ -201,7 +201,7 @@ bool ct_trigger_covers_minute(const struct ct_trigger *t, int minute) {
     return t->from < t->to ? minute >= t->from && minute < t->to : minute >= t->from || minute < t->to;
 }
 
-/* ---- all of them ---- */
+/* ---- all kinds ---- */
 
 static int take_whole(struct parse *p) {
     return take_glob(p, p->value);
@@ -219,7 +219,7 @@ static bool is_printable(const char *text) {
     return true;
 }
 
-/* The kind that the text begins with; its value, NULL: it has none. */
+/* Finds the kind that the text begins with, and its value; NULL: it has none. */
 static int find_kind(struct parse *p, const char *text) {
     size_t length = strcspn(text, "=");
     for (int k = 0; k < CT_TRIGGER_COUNT; k++) {
@@ -235,7 +235,7 @@ static int find_kind(struct parse *p, const char *text) {
     }
     return complain(
         p,
-        "\"%s\" is no trigger; there are symbol=GLOB, return=GLOB:lt:0, slow=GLOB:50ms, crash, signal=NAME, "
+        "\"%s\" is not a trigger; there are symbol=GLOB, return=GLOB:lt:0, slow=GLOB:50ms, crash, signal=NAME, "
         "time=HH:MM-HH:MM and manual",
         text);
 }

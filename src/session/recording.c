@@ -1,4 +1,4 @@
-/* The life of a recording, apart from getting into its target and out again. See recording.h. */
+/* The life of a recording, except for getting into its target and out again. See recording.h. */
 #include "session/recording.h"
 #include "session/children.h"
 #include "session/control.h"
@@ -72,12 +72,12 @@ int ct_recording_fail(struct ct_recording *r, int status, const char *format, ..
     return status;
 }
 
-/* Children start while the session's thread does something else: only the first is waited for by a user. */
+/* Children start while the session's thread does something else: the user waits for the first process only. */
 int ct_recording_progress(struct ct_recording *r, const char *step) {
     const struct ct_session_options *o = &r->session->options;
     if (r->origin > CT_ORIGIN_ATTACH || !o->progress)
         return 0;
-    r->given_up = r->given_up || o->progress(o->progress_arg, step, 0, 0); /* whoever asks next hears it too */
+    r->given_up = r->given_up || o->progress(o->progress_arg, step, 0, 0); /* the next caller sees it too */
     if (!r->given_up)
         return 0;
     return ct_recording_fail(r, CT_ERR_TIMEOUT, "given up while %s; the program runs on without hooks", step);
@@ -111,7 +111,7 @@ static void free_missed(struct ct_recording *r) {
 
 /* ---- running ---- */
 
-/* Whoever wished for something before this does not look at the process again, because it did not run. */
+/* Callers that wanted something before this have not applied it to the process, because it did not run. */
 static void take_wishes(struct ct_recording *r) {
     ct_recording_bring_policy(r); /* what fails is tried again while it runs */
     (void)ct_crash_watch_begin(r);
@@ -119,20 +119,21 @@ static void take_wishes(struct ct_recording *r) {
 }
 
 void ct_recording_resume(struct ct_recording *r) {
-    /* It may ask for something at once: the request thread must not find it half resumed. */
+    /* The process may write a request at once: the request thread must not find it half resumed. */
     pthread_mutex_lock(&r->work);
     bool first = !r->times.resumed_at;
     if (first)
         r->times.resumed_at = ct_clock_now();
     take_wishes(r);
+    /* The thread that waits for the process notices if it was killed meanwhile. */
     if (!r->paused)
-        (void)ct_remote_resume(r->remote); /* a process that was killed meanwhile is noticed by whoever waits for it */
+        (void)ct_remote_resume(r->remote);
     pthread_mutex_unlock(&r->work);
     if (first)
         r->times.pause_ns = ct_clock_now() - r->times.stopped_at;
 }
 
-/* A process that is ending has lost its memory as well, for as long as the kernel closes its files: it has no program then. */
+/* A process that is ending has also lost its memory, while the kernel closes its files: it has no program then. */
 static bool has_program(int pid) {
     char path[64], name[8];
     snprintf(path, sizeof path, "/proc/%d/exe", pid);
@@ -157,7 +158,7 @@ const char *ct_recording_note_exit(struct ct_recording *r, int status) {
     return status >= 0 && WIFSIGNALED(status) ? "signal" : "exit";
 }
 
-static void forget(struct ct_recording *r) {
+static void release_target(struct ct_recording *r) {
     ct_requests_stop(r);
     ct_crash_watch_end(r);
     (void)ct_drain_finish(&r->drain);
@@ -165,7 +166,7 @@ static void forget(struct ct_recording *r) {
     pthread_mutex_lock(&r->mutex);
     ct_drain_free(&r->drain);
     ct_windows_free(&r->windows);
-    if (r->lane.control) /* a child that has not been heard of yet must not wait for us */
+    if (r->lane.control) /* a child that has not been seen yet must not wait for us */
         __atomic_store_n(&r->lane.control->recording, 0, __ATOMIC_RELEASE);
     ct_follower.free(r);
     ct_lane_destroy(&r->lane);
@@ -183,7 +184,7 @@ int ct_recording_finish(struct ct_recording *r, const char *reason) {
     r->times.recorded_ns = r->times.resumed_at ? ct_clock_now() - r->times.resumed_at : 0;
     bool replaced = __atomic_load_n(&r->end.replaced, __ATOMIC_ACQUIRE);
     r->end.reason = replaced ? "exec" : reason;
-    r->end.exit_status = replaced ? -1 : r->end.exit_status; /* the other program's */
+    r->end.exit_status = replaced ? -1 : r->end.exit_status; /* that of the other program */
     ct_recording_look_at_code(r);
     ct_requests_stop(r);
     ct_crash_watch_end(r);
@@ -201,8 +202,8 @@ int ct_recording_finish(struct ct_recording *r, const char *reason) {
         ct_recording_fail(r, status, "the trace in %s could not be written completely (%s); %s", r->trace.directory,
                           why, remedy);
     struct ct_session_statistics last;
-    ct_recording_statistics(r, &last); /* remembered */
-    forget(r);
+    ct_recording_statistics(r, &last); /* kept in r->last */
+    release_target(r);
     return status;
 }
 
@@ -218,7 +219,7 @@ void ct_recording_read_program(struct ct_recording *r) {
 void ct_recording_destroy(struct ct_recording *r) {
     if (!r)
         return;
-    forget(r);
+    release_target(r);
     free_missed(r);
     ct_place_drop(r->trace.place);
     ct_recording_free_code(r);
@@ -230,7 +231,7 @@ void ct_recording_destroy(struct ct_recording *r) {
 
 /* ---- numbers ---- */
 
-/* Linkage stubs and parts of functions are no functions. */
+/* Linkage stubs and parts of functions do not count as functions. */
 static bool is_function(int reason) {
     return reason != CT_HOOK_SKIP_PLT && reason != CT_HOOK_SKIP_COLD && reason != CT_HOOK_SKIP_FRAGMENT &&
            reason != CT_HOOK_SKIP_ODD_ENTRY;

@@ -1,8 +1,8 @@
-/* One process that a session records: from its plan to its finished trace. A session has a first one, and one for each
- * child and each program executed (children.h). What is done with a recording has a header each: recording_install.h,
+/* One process that a session records: from its plan to its finished trace. A session has a first recording, and one for
+ * each child and each program executed (children.h). Each activity has its own header: recording_install.h,
  * recording_leave.h, recording_modules.h, recording_policy.h, ..., manifest.h.
  *
- * Owner: the thread that leads it (the session's, or its child thread); other threads may look under the mutex. */
+ * Owner: the thread that leads it (the session's, or its child thread); other threads may read under the mutex. */
 #ifndef CT_SESSION_RECORDING_H
 #define CT_SESSION_RECORDING_H
 
@@ -20,13 +20,13 @@ struct ct_crash_watch;
 struct ct_requests;
 struct ct_stalk;
 
-/* How the process came to be recorded. */
+/* How its recording came about. */
 enum ct_recording_origin { CT_ORIGIN_SPAWN, CT_ORIGIN_ATTACH, CT_ORIGIN_FORK, CT_ORIGIN_EXEC };
 
-/* A process that a recorded one has made or become, and that is not in the trace. */
+/* A process that a recorded one has started, or has become, and that is not in the trace. */
 struct ct_missed {
     int pid;
-    char *program; /* "" when not known */
+    char *program; /* "": unknown */
     char *reason;
 };
 
@@ -37,21 +37,21 @@ struct ct_missed_list {
     size_t count;
 };
 
-/* What the process asks for. */
+/* Requests of the process. */
 struct ct_recording_requests {
     struct ct_requests *thread; /* reads the agent's requests */
-    uint64_t scan_again_ns;     /* the request thread's: all processes are looked through again from then on */
+    uint64_t scan_again_ns;     /* the request thread searches all processes again from then on */
     uint64_t refused;           /* requests that named a process which is not the target's */
 };
 
-/* Who traces the process while it runs. */
+/* The tracer of the process while it runs. */
 struct ct_recording_tracing {
-    struct ct_crash_watch *watch; /* why it stays traced; NULL: it does not */
-    int outside_tracers;          /* others that are to trace it: it is not watched meanwhile; under `work` */
+    struct ct_crash_watch *watch; /* keeps it traced; NULL: not traced */
+    int outside_tracers;          /* others that must trace it: it is not watched meanwhile; under `work` */
 };
 
 struct ct_recording_trace {
-    struct ct_place *place; /* where its files are; NULL: none is there */
+    struct ct_place *place; /* where its files are; NULL: none yet */
     struct ct_symbols_end symbols_end;
     char directory[PATH_MAX + 32]; /* its name, for people */
 };
@@ -59,13 +59,13 @@ struct ct_recording_trace {
 struct ct_recording_times {
     uint64_t plan_ns, pause_ns, recorded_ns; /* durations */
     uint64_t stopped_at, resumed_at;
-    uint64_t checked_at; /* whether it is still the program that it was */
+    uint64_t checked_at; /* when it was last checked for another program */
 };
 
 struct ct_recording_end {
     const char *reason;
-    int exit_status; /* as wait reports it; -1: not known */
-    bool replaced;   /* the process executes another program now, which has a recording of its own */
+    int exit_status; /* as wait reports it; -1: unknown */
+    bool replaced;   /* the process executes another program now, which has its own recording */
 };
 
 struct ct_recording {
@@ -76,7 +76,7 @@ struct ct_recording {
     int pid, parent_pid;
     char command_line[4096];
     struct ct_shared_plan *shared;
-    struct ct_target_plan *plan; /* of shared */
+    struct ct_target_plan *plan; /* part of `shared` */
     struct ct_recording_modules modules;
     struct ct_missed_list missed;
     struct ct_left_code_list left;
@@ -85,7 +85,7 @@ struct ct_recording {
     struct ct_lane lane;
     struct ct_clock clock;
     struct ct_drain drain;
-    struct ct_windows windows; /* the drain thread's */
+    struct ct_windows windows; /* used by the drain thread */
     struct ct_recording_time_trigger time_trigger;
     struct ct_recording_requests requests;
     struct ct_recording_tracing tracing;
@@ -93,12 +93,12 @@ struct ct_recording {
     struct ct_recording_times times;
     struct ct_recording_switched switched;
     struct ct_recording_end end;
-    struct ct_session_statistics last; /* as of the last look: stays when the trace is finished */
+    struct ct_session_statistics last; /* the latest; stays when the trace is finished */
     char error[640];
     bool paused;           /* through the control socket; under `work` */
-    bool given_up;         /* the user does not want it any more */
-    pthread_mutex_t mutex; /* plan, drain and last, while other threads may look */
-    pthread_mutex_t work;  /* held by a thread that uses `remote` beside the owner: request thread, leaving */
+    bool given_up;         /* the user has cancelled it */
+    pthread_mutex_t mutex; /* for plan, drain and last, while other threads may read them */
+    pthread_mutex_t work;  /* held by a thread other than the owner that uses `remote`: request thread, leaving */
     pthread_mutex_t files; /* held by a thread that writes the manifest or the symbols; before `mutex` */
 };
 
@@ -106,22 +106,23 @@ struct ct_recording *ct_recording_create(struct ct_session *s, enum ct_recording
 void ct_recording_destroy(struct ct_recording *r);
 int ct_recording_fail(struct ct_recording *r, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The command line becomes the name of the program's file: arguments, and what the process calls itself, may be secret. */
+/* Replaces the command line with the name of the program's file: arguments, and the name that the process gives itself,
+ * may be secret. */
 void ct_recording_read_program(struct ct_recording *r);
 int ct_recording_progress(struct ct_recording *r, const char *step);
-/* The recording has the plan from now on. Without users a plan is freed. */
+/* The recording uses the plan from now on. A plan without users is freed. */
 void ct_recording_share(struct ct_recording *r, struct ct_shared_plan *shared);
 void ct_recording_release(struct ct_shared_plan *shared);
 void ct_recording_statistics(struct ct_recording *r, struct ct_session_statistics *out);
-/* A process that belongs to this one is not recorded: reported at the end, and in the manifest. */
+/* Notes a process of this one that is not recorded: reported at the end, and in the manifest. */
 void ct_recording_miss(struct ct_recording *r, int pid, const char *program, const char *reason);
-/* Starts the clock again, and lets the process go. */
+/* Starts the clock again and resumes the process. */
 void ct_recording_resume(struct ct_recording *r);
-/* The process has become another program. */
+/* Has the process executed another program? */
 bool ct_recording_was_replaced(struct ct_recording *r);
-/* The process has ended with this status (-1: not known); returns why its recording has. */
+/* Notes that the process ended with this status (-1: unknown); returns the reason for the end of its recording. */
 const char *ct_recording_note_exit(struct ct_recording *r, int status);
-/* The trace is finished; the process is no longer our business. */
+/* Finishes the trace. The process is no longer used. */
 int ct_recording_finish(struct ct_recording *r, const char *reason);
 
 #endif

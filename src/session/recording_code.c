@@ -1,6 +1,6 @@
-/* Code that is left alone: executable memory of a recorded process that belongs to no module and is not ours. It comes and goes, so
- * it is looked for at the start, once a second, when a library is loaded, and at the end; what is told is the most that was seen
- * at a time. */
+/* Code that is left alone: executable memory of a recorded process that belongs to no module and is not ours. It comes
+ * and goes, so it is looked for at the start, once a second, when a library is loaded, and at the end. The most that
+ * was seen at a time is reported. */
 #include "session/recording.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +12,12 @@ static const struct {
 } kinds[] = {
     {"[vdso]", "the kernel's code"},
     {"[vsyscall]", "the kernel's code"},
-    {anonymous, "made at run time: no file tells its functions"},
+    {anonymous, "made at run time: no file describes its functions"},
     {"[stack]", "data that may be executed"},
     {"[heap]", "data that may be executed"},
 };
-static const char other_reason[] = "no ELF file: nothing tells its functions";
-/* The program makes names as it likes: what comes after so many is one entry. */
+static const char other_reason[] = "not an ELF file: nothing describes its functions";
+/* The program chooses names freely: after this many, all others are one entry. */
 enum { MOST_NAMES = 256 };
 static const char others[] = "others";
 
@@ -28,7 +28,7 @@ struct look {
     bool failed;
 };
 
-/* ---- whose it is ---- */
+/* ---- whose code it is ---- */
 
 static bool overlaps(const struct ct_os_map *map, uint64_t start, uint64_t size) {
     return map->start < start + size && start < map->end;
@@ -50,18 +50,18 @@ static bool is_ours(const struct ct_recording *r, const struct ct_os_map *map) {
     return false;
 }
 
-/* A library that is just being loaded is no module yet. */
+/* A library that is just being loaded is not a module yet. */
 static bool is_elf(const struct ct_recording *r, const struct ct_os_map *map) {
     char magic[4] = "";
     int file = ct_remote_open_mapped(r->remote, map);
     if (file < 0)
-        return true; /* not known: nothing is said about it */
+        return true; /* unknown: not reported */
     bool elf = pread(file, magic, sizeof magic, 0) == sizeof magic && !memcmp(magic, "\177ELF", sizeof magic);
     close(file);
     return elf;
 }
 
-/* ---- what there is ---- */
+/* ---- the code ---- */
 
 static const char *name_of(const struct ct_os_map *map) {
     return !map->path[0] || !strncmp(map->path, "[anon", 5) ? anonymous : map->path;
@@ -120,9 +120,10 @@ static void keep_most(struct ct_recording *r, const struct look *l) {
 
 void ct_recording_look_at_code(struct ct_recording *r) {
     struct look l = {.r = r};
-    if (r->session->options.stalk || pthread_mutex_trylock(&r->work)) /* what is followed is followed everywhere */
+    /* a process that is followed is followed everywhere */
+    if (r->session->options.stalk || pthread_mutex_trylock(&r->work))
         return;
-    pthread_mutex_lock(&r->mutex); /* the plans */
+    pthread_mutex_lock(&r->mutex); /* for the plans */
     bool there = r->remote && r->plan && r->injection.image && ct_remote_is_alive(r->remote);
     int status = there ? ct_remote_each_map(r->remote, look_at_map, &l) : CT_ERR_NOT_FOUND;
     if (!status && ct_remote_is_alive(r->remote)) /* still the same program */

@@ -19,7 +19,7 @@ struct ct_left_code_list {
     size_t count;
 };
 
-/* Notes code that is left alone: the kernel's, and what programs make at run time. Any thread; does nothing while
+/* Notes code that is left alone: the kernel's, and code that programs make at run time. Any thread; does nothing while
  * another thread uses the remote. */
 void ct_recording_look_at_code(struct ct_recording *r);
 void ct_recording_free_code(struct ct_recording *r);

@@ -1,5 +1,5 @@
-/* How a recording gets into its target: plan, stop, inject, hook. recording_leave.c has the way back.
- * Runs on the session's thread; between stop and resume the target stands still, so only what must happen there does. */
+/* How a recording gets into its target: plan, stop, inject, hook. recording_leave.c has the way back. Runs on the
+ * session's thread. Between stop and resume the target is stopped, so only what must happen there does. */
 #include "session/recording_install.h"
 #include "remote/frames.h"
 #include "session/children.h"
@@ -18,9 +18,9 @@
 #define REPLANS         4
 #define LIMIT_BASE_MS   10000u
 #define PER_FUNCTION_US 500u
-#define MIN_CLOCK_SPAN  5000000ull /* of the first two calibrations */
+#define MIN_CLOCK_SPAN  5000000ull /* between the first two calibrations */
 
-/* ---- the time it may take ---- */
+/* ---- the time limit ---- */
 
 static uint64_t limit_ms(const struct ct_recording *r) {
     if (r->session->options.startup_timeout_ms)
@@ -56,7 +56,7 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
     options.cache_dir = cached ? cache : NULL;
     options.cache_bytes = r->session->options.cache_size;
     options.detail = r->session->options.detail != CT_SESSION_DETAIL_OFF;
-    if (r->session->options.stalk) { /* names of everything; what is left out is left out when following */
+    if (r->session->options.stalk) { /* names of all functions; exclusions apply when following */
         options.filter = (struct ct_target_filter){0};
         options.names_only = true;
     }
@@ -125,7 +125,7 @@ static int begin_trace(struct ct_recording *r) {
     return 0;
 }
 
-/* A directory that holds no event yet. */
+/* Removes a directory that has no event yet. */
 static void drop_trace(struct ct_recording *r) {
     static const char *const files[] = {"manifest.json", "symbols"};
     static const char *const indexes[] = {"index.ctp", "index.atf", "index_000001.ctp", "index_000001.atf"};
@@ -205,7 +205,7 @@ static struct ct_injection_options injection_options(const struct ct_recording *
     };
 }
 
-/* Plans and injects; should a place be taken meanwhile, once more. */
+/* Plans and injects; tries once more if something else was mapped meanwhile where a region belongs. */
 static int enter_target(struct ct_recording *r) {
     struct ct_injection_options options = injection_options(r);
     int status = ct_recording_fit(r, &options.lane);
@@ -229,7 +229,7 @@ static int enter_target(struct ct_recording *r) {
     }
 }
 
-/* The undoing of a start that failed: the target runs on as if nothing had been. */
+/* Undoes a start that failed: the target runs on as if nothing had happened. */
 static void withdraw(struct ct_recording *r) {
     bool clean;
     ct_requests_stop(r);
@@ -243,7 +243,7 @@ static void withdraw(struct ct_recording *r) {
     drop_trace(r);
 }
 
-static int install(struct ct_recording *r) {
+static int install_in_target(struct ct_recording *r) {
     uint64_t start = ct_clock_now();
     struct ct_remote_error error = {""};
     int status = check_time(r, start, "planning");
@@ -268,12 +268,12 @@ static int install(struct ct_recording *r) {
         ct_recording_fail(r, status, "%s", error.text);
     if (!status)
         status = check_time(r, start, "hooking");
-    ct_remote_limit(r->remote, 0, NULL, NULL); /* it may stand until the user lets it go */
+    ct_remote_limit(r->remote, 0, NULL, NULL); /* it may stay stopped until the user resumes it */
     return status;
 }
 
 int ct_recording_install(struct ct_recording *r) {
-    int status = install(r);
+    int status = install_in_target(r);
     if (status) {
         withdraw(r);
         return status;
@@ -283,9 +283,9 @@ int ct_recording_install(struct ct_recording *r) {
     return 0;
 }
 
-/* ---- children that were forked ---- */
+/* ---- forked children ---- */
 
-/* Names are the parent's: no need to write them twice. */
+/* The names are the parent's: they are not written twice. */
 static int begin_forked_trace(struct ct_recording *r, const struct ct_recording *parent) {
     int status = make_directory(r);
     if (status)
@@ -318,7 +318,7 @@ static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
     return status ? status : ct_requests_start(r);
 }
 
-/* It waits for us inside the agent: whatever fails, it goes on unrecorded. */
+/* The child waits for us inside the agent: whatever fails, it runs on unrecorded. */
 int ct_recording_install_forked(struct ct_recording *r, struct ct_recording *parent) {
     ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
     int status = install_forked(r, parent);

@@ -10,7 +10,7 @@ struct ct_recording;
 struct ct_shared_plan;
 
 int ct_recording_install(struct ct_recording *r);
-/* A child that a recorded process has forked: it has agent, stubs and patches already, and gets a lane of its own. */
+/* Installs a forked child of a recorded process: it has agent, stubs and patches already, and gets its own lane. */
 int ct_recording_install_forked(struct ct_recording *r, struct ct_recording *parent);
 /* Filter and cache are the session's. */
 int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options options, struct ct_shared_plan **out);

@@ -1,7 +1,7 @@
 /* How a recording gets out of its target, and cleans up after one that was killed.
  *
- * What is found in the target is not believed (eject.h): a stop lasts no longer than our limits, whatever lies there, and all rounds
- * together have an end too. After others the user may give up at any time. */
+ * What is found in the target is not trusted (eject.h): a stop never lasts longer than our limits, whatever is there,
+ * and all rounds together have a limit too. While we clean up after others, the user may give up at any time. */
 #include "session/recording_leave.h"
 #include "inject/eject.h"
 #include "inject/eject_left.h"
@@ -19,8 +19,8 @@
 #define MOST_LEFT       64 /* recorders that were killed one after the other */
 #define STOP_LIMIT_MS   5000u
 #define OTHERS_STILL_MS 2000u          /* a stop for cleaning up after others */
-#define LEAVE_NS        30000000000ull /* all rounds of the one, */
-#define OTHERS_LEAVE_NS 5000000000ull  /* and of the other */
+#define LEAVE_NS        30000000000ull /* all rounds, after ourselves */
+#define OTHERS_LEAVE_NS 5000000000ull  /* all rounds, after others */
 
 int ct_recording_stop(struct ct_recording *r) {
     struct ct_remote_error error = {""};
@@ -31,7 +31,7 @@ int ct_recording_stop(struct ct_recording *r) {
     return status ? ct_recording_fail(r, status, "%s", error.text) : 0;
 }
 
-/* Threads that are inside stubs run on for a moment, until none is. *clean: nothing of ours is left. */
+/* Threads inside stubs run on for a moment, until there are none. *clean: nothing of ours is left. */
 static int leave_target(struct ct_recording *r, struct ct_ejection *e, uint64_t limit_ns, bool *clean) {
     uint64_t begin = ct_clock_now();
     int status = ct_eject_hooks(e);
@@ -46,10 +46,10 @@ static int leave_target(struct ct_recording *r, struct ct_ejection *e, uint64_t 
         usleep(pause < SETTLE_LONGEST ? pause : SETTLE_LONGEST);
         status = ct_recording_stop(r);
     }
-    return status; /* the hooks are gone; stubs that somebody will return to stay, and what unwinders need to know of them */
+    return status; /* the hooks are removed; stubs with open calls stay, and what unwinders need for them */
 }
 
-/* The target is stopped, and will be when this returns. */
+/* The target is stopped, and is again when this returns. */
 int ct_recording_clean(struct ct_recording *r, bool *clean) {
     struct ct_ejection e;
     bool recorded;
@@ -71,7 +71,7 @@ int ct_recording_clean(struct ct_recording *r, bool *clean) {
 
 /* ---- after others ---- */
 
-/* Our shared memory is there under its name. */
+/* Is it our shared memory, by its name? */
 static int is_our_memory(void *arg, const struct ct_os_map *map) {
     (void)arg;
     return strstr(map->path, "/memfd:contrail") == map->path;
@@ -81,7 +81,7 @@ static bool is_given_up(void *arg) {
     return ct_recording_progress(arg, "cleaning up") != 0;
 }
 
-/* What is said of a process that has something of ours which cannot be taken away now. */
+/* Explains why something of ours in a process cannot be removed now. */
 static int explain_others(struct ct_recording *r, int status) {
     if (is_given_up(r))
         return CT_ERR_TIMEOUT;
@@ -115,7 +115,7 @@ static int eject_others(struct ct_recording *r, struct ct_ejection *e) {
         r->pid);
 }
 
-/* A thread that was just making a call for a recorder which was killed comes back from it by itself. */
+/* A thread that was making a call for a recorder that was killed returns from it by itself. */
 static int wait_until_left(struct ct_recording *r, struct ct_left *left, uint64_t until) {
     int status = 0;
     for (int tries = 0; !status && ct_left_is_entered(left); tries++) {
@@ -148,7 +148,7 @@ static int take_away(struct ct_recording *r, struct ct_left *left, uint64_t unti
     return status ? status : ct_left_unmap(left);
 }
 
-/* Of recorders that were killed on their way in: all of it in the time that there is for others. */
+/* Removes what recorders have left that were killed while they injected: all within the time limit for others. */
 static int take_away_left(struct ct_recording *r) {
     uint64_t until = ct_clock_now() + OTHERS_LEAVE_NS;
     struct ct_left *left = malloc(sizeof *left);
@@ -194,7 +194,7 @@ int ct_recording_clean_after_others(struct ct_recording *r) {
     return status;
 }
 
-/* ---- our own ---- */
+/* ---- our own hooks ---- */
 
 static int uninstall(struct ct_recording *r) {
     int status = ct_recording_stop(r);
@@ -211,14 +211,15 @@ static int uninstall(struct ct_recording *r) {
         return 0;
     if (status)
         ct_recording_fail(r, status,
-                          r->stalk ? "threads could not be let go now (%s); recording has stopped, the program runs on"
-                                   : "the hooks could not be removed now (%s); they do no harm: recording has stopped, "
-                                     "the program runs on",
+                          r->stalk
+                              ? "threads could not be released now (%s); recording has stopped, the program runs on"
+                              : "the hooks could not be removed now (%s); they do no harm: recording has stopped, "
+                                "the program runs on",
                           r->error[0] ? r->error : ct_status_text(status));
     return status;
 }
 
-/* Nobody is to wait for us inside the agent meanwhile. */
+/* No thread may wait for us inside the agent meanwhile. */
 int ct_recording_uninstall(struct ct_recording *r) {
     __atomic_store_n(&r->lane.control->listening, 0, __ATOMIC_RELEASE);
     pthread_mutex_lock(&r->work);

@@ -6,15 +6,15 @@
 
 struct ct_recording;
 
-/* A stop of a process that is recorded lasts no longer, whatever it has in its memory. */
+/* The longest stop of a recorded process, whatever is in its memory. */
 #define CT_RECORDING_STILL_MS 10000u
 
-/* Everything out of the target, which runs again. */
+/* Removes everything from the target, which then runs again. */
 int ct_recording_uninstall(struct ct_recording *r);
 int ct_recording_stop(struct ct_recording *r);
-/* Takes out what is in the stopped target; it is stopped afterwards too. *clean: nothing of ours is left. */
+/* Removes what is in the stopped target, which stays stopped. *clean: nothing of ours is left. */
 int ct_recording_clean(struct ct_recording *r, bool *clean);
-/* Hooks of a recorder that was killed are removed, before anything is planned. CT_ERR_BUSY: the recorder lives. */
+/* Removes hooks of a recorder that was killed, before anything is planned. CT_ERR_BUSY: the recorder lives. */
 int ct_recording_clean_after_others(struct ct_recording *r);
 
 #endif

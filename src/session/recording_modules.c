@@ -1,5 +1,6 @@
-/* Libraries that come and go while a process is recorded. The thread that loads one waits inside the agent meanwhile; other threads
- * run while the new code is planned, and stand still while it is hooked. Runs on the recording's request thread. */
+/* Libraries that come and go while a process is recorded. The thread that loads one waits inside the agent meanwhile;
+ * other threads run while the new code is planned, and are stopped while it is hooked. Runs on the recording's request
+ * thread. */
 #include "base/grow.h"
 #include "session/manifest.h"
 #include "session/recording.h"
@@ -8,17 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRIES      3     /* the last one while the process stands still */
-#define MOST_LATER 16384 /* times that something was loaded: each costs memory of ours until the end */
+#define TRIES      3     /* the last one while the process is stopped */
+#define MOST_LATER 16384 /* times that something was loaded: each uses our memory until the end */
 
-/* ---- which there are ---- */
+/* ---- which modules there are ---- */
 
 void ct_recording_each_module(const struct ct_recording *r,
                               void (*each)(void *arg, const struct ct_target_module *module), void *arg) {
     for (size_t p = 0; p < r->modules.more_count + 1; p++) {
         const struct ct_target_plan *plan = p ? r->modules.more[p - 1]->plan : r->plan;
         for (size_t i = 0; plan && i < plan->module_count; i++) {
-            struct ct_target_module module = plan->modules[i]; /* the plan may be our child's too, or our parent's */
+            struct ct_target_module module = plan->modules[i]; /* a child or the parent may use the plan too */
             module.gone = module.id <= r->modules.gone_count && r->modules.gone[module.id - 1];
             each(arg, &module);
         }
@@ -27,7 +28,7 @@ void ct_recording_each_module(const struct ct_recording *r,
 
 struct survey {
     struct ct_target_known *known;
-    uint32_t *ids; /* of the modules */
+    uint32_t *ids; /* ids of the modules */
     bool *seen;
     size_t count, known_room, ids_room;
     bool something_new, failed, has_unwinder;
@@ -73,7 +74,7 @@ static void free_survey(struct survey *s) {
     free(s->seen);
 }
 
-/* Room for what is known of each module in this process. Under the mutex. */
+/* Makes room for the state of each module in this process. Under the mutex. */
 static int make_gone_room(struct ct_recording *r, size_t modules) {
     if (modules <= r->modules.gone_count)
         return 0;
@@ -86,7 +87,7 @@ static int make_gone_room(struct ct_recording *r, size_t modules) {
     return 0;
 }
 
-/* What is mapped no more has been unloaded; the same file at the same place would be another module. */
+/* A module that is no longer mapped was unloaded; the same file at the same address would be another module. */
 static int mark_gone(struct ct_recording *r, const struct survey *s) {
     pthread_mutex_lock(&r->mutex);
     int status = make_gone_room(r, r->modules.next_module);
@@ -98,7 +99,7 @@ static int mark_gone(struct ct_recording *r, const struct survey *s) {
 
 /* ---- adding ---- */
 
-/* Room for so many ids. Arrays that were too small stay until the end: the drain may be reading one. */
+/* Makes room for this many ids. Arrays that are too small stay until the end: the drain may be reading one. */
 static int make_room(struct ct_recording *r, size_t hooks) {
     if (r->modules.all_ids && hooks <= r->modules.ids_room)
         return 0;
@@ -117,8 +118,8 @@ static int make_room(struct ct_recording *r, size_t hooks) {
     return 0;
 }
 
-/* Before the first event of the new hooks. */
-static int announce(struct ct_recording *r, const struct ct_shared_plan *shared) {
+/* Called before the first event of the new hooks. */
+static int announce_plan(struct ct_recording *r, const struct ct_shared_plan *shared) {
     size_t hooks = r->modules.next_hook + shared->plan->hook_count;
     int status = make_room(r, hooks);
     if (status)
@@ -129,16 +130,16 @@ static int announce(struct ct_recording *r, const struct ct_shared_plan *shared)
     return 0;
 }
 
-/* Others may be reading the list. */
-static int keep(struct ct_recording *r, struct ct_shared_plan *shared, bool installed) {
+/* Other threads may be reading the list. */
+static int keep_plan(struct ct_recording *r, struct ct_shared_plan *shared, bool installed) {
     pthread_mutex_lock(&r->mutex);
     struct ct_shared_plan **more = realloc(r->modules.more, (r->modules.more_count + 1) * sizeof *more);
     r->modules.more = more ? more : r->modules.more;
     if (more)
         r->modules.more[r->modules.more_count++] = shared;
     pthread_mutex_unlock(&r->mutex);
-    r->modules.next_hook +=
-        installed ? (uint32_t)shared->plan->hook_count : 0; /* listed or not: the stubs know their numbers */
+    /* Listed or not: the stubs know their numbers. */
+    r->modules.next_hook += installed ? (uint32_t)shared->plan->hook_count : 0;
     r->modules.next_module += (uint32_t)shared->plan->module_count;
     return more ? 0 : CT_ERR_NO_MEMORY;
 }
@@ -158,7 +159,7 @@ static void give_up(struct ct_target_plan *plan, enum ct_hook_skip_reason why) {
     }
 }
 
-/* CT_ERR_BUSY: a place was taken meanwhile. The target may be stopped afterwards. */
+/* CT_ERR_BUSY: something else was mapped where a region belongs. The target may be stopped afterwards. */
 static int try_to_add(struct ct_recording *r, const struct survey *s, struct ct_shared_plan **out) {
     struct ct_remote_error error = {""};
     const struct ct_target_plan_options options = {
@@ -176,7 +177,7 @@ static int try_to_add(struct ct_recording *r, const struct survey *s, struct ct_
         return 0;
     if (r->stalk)
         return 0; /* only names are needed */
-    status = announce(r, *out);
+    status = announce_plan(r, *out);
     if (!status)
         status = ct_recording_stop(r);
     if (!status)
@@ -206,11 +207,11 @@ static int add_new(struct ct_recording *r, const struct survey *s) {
     }
     if (shared && status)
         give_up(shared->plan, status == CT_ERR_NO_SPACE ? CT_HOOK_SKIP_NO_ROOM : CT_HOOK_SKIP_CAME_LATER);
-    if (shared && (!shared->plan->module_count || keep(r, shared, status != CT_ERR_NO_SPACE)))
+    if (shared && (!shared->plan->module_count || keep_plan(r, shared, status != CT_ERR_NO_SPACE)))
         ct_recording_release(shared);
     else if (shared)
         (void)ct_manifest_write_symbols(r);
-    ct_recording_bring_policy(r); /* before the thread that loads it goes on */
+    ct_recording_bring_policy(r); /* before the thread that loads it continues */
     if (!paused && ct_remote_is_stopped(r->remote))
         (void)ct_remote_resume(r->remote);
     return status;
@@ -235,7 +236,7 @@ int ct_recording_update_modules(struct ct_recording *r) {
 
 /* ---- forks, and the end ---- */
 
-static int inherit(struct ct_recording *r, const struct ct_recording *parent) {
+static int inherit_plans(struct ct_recording *r, const struct ct_recording *parent) {
     r->modules.next_module = parent->modules.next_module;
     r->modules.next_hook = parent->modules.next_hook;
     if (parent->modules.gone_count && make_gone_room(r, parent->modules.gone_count))
@@ -261,11 +262,11 @@ static int inherit(struct ct_recording *r, const struct ct_recording *parent) {
 
 int ct_recording_inherit_modules(struct ct_recording *r, struct ct_recording *parent) {
     pthread_mutex_lock(&parent->work); /* its request thread may be adding some */
-    int status = inherit(r, parent);
+    int status = inherit_plans(r, parent);
     pthread_mutex_unlock(&parent->work);
     if (status || !r->modules.more_count)
         return status;
-    struct survey s; /* what the parent has loaded since the fork is not there */
+    struct survey s; /* libraries that the parent loaded since the fork are not there */
     status = survey(r, &s);
     if (!status)
         status = mark_gone(r, &s);

@@ -1,7 +1,8 @@
-/* The session's policy as it is in one recorded process: masks of function triggers in shared memory, where the agent looks at
- * them with each call, and the windows that marks open.
+/* The session's policy in one recorded process: masks of function triggers in shared memory, which the agent reads at
+ * each call, and the windows that marks open.
  *
- * The policy is the session's and guarded by its lock; rules are written one by one while threads run: each is one store. */
+ * The policy belongs to the session and has its own lock. Rules are written one by one while threads run: each is one
+ * store. */
 #include "session/crash_watch.h"
 #include "session/recording.h"
 #include <contrail/status.h>
@@ -63,7 +64,7 @@ void ct_recording_bring_policy(struct ct_recording *r) {
         return;
     ct_recording_apply_policy(r);
     (void)ct_recording_switch(r);
-    (void)ct_crash_watch_apply(r); /* signals that are wanted now, or no longer */
+    (void)ct_crash_watch_apply(r); /* signals that are required now, or no longer */
 }
 
 void ct_recording_trigger_text(void *arg, uint32_t id, char *text, size_t size) {
@@ -74,7 +75,7 @@ void ct_recording_trigger_text(void *arg, uint32_t id, char *text, size_t size) 
     pthread_rwlock_unlock(&r->session->policy_lock);
 }
 
-/* Looked up once a second: the policy is not asked in every pass. */
+/* Checked once a second: the policy is not read in every pass. */
 static void look_at_clock(struct ct_recording *r, time_t now) {
     struct tm local;
     const struct ct_trigger *t = NULL;

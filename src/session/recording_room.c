@@ -1,6 +1,7 @@
-/* Lanes that fit into what limits leave to a target: what we put into it is charged to it, a memory cgroup that bursts kills
- * it, and address space that is used up makes its own calls fail. So ours take at most half of what is free there; lanes become smaller for that, and where even small ones do not fit the
- * process is left alone. Runs on the thread that leads the recording, before the target is stopped. */
+/* Makes lanes fit into what limits leave to a target. Our memory is charged to the target: a memory cgroup that is full
+ * kills it, and without free address space its own calls fail. So we take at most half of what is free. Lanes become
+ * smaller for that; if even small ones do not fit, the process is left alone. Runs on the thread that leads the
+ * recording, before the target is stopped. */
 #include "session/recording_room.h"
 #include "drain/room.h"
 #include "os/os.h"
@@ -12,15 +13,15 @@
 #define LEAST_LANE MIB
 enum {
     BASE_MIB = 4,          /* agent, its tables, blocks of a few threads */
-    STALK_MIB = 24,        /* translated code, and tables of what was translated */
-    SPACE_MIB = 16,        /* of address space: agent and tables, */
-    BLOCK_MIB = 9,         /* a thread's block with its shadow stack, */
-    STALK_SPACE_MIB = 320, /* regions for translated code, of which little is used */
+    STALK_MIB = 24,        /* translated code, and its tables */
+    SPACE_MIB = 16,        /* address space of agent and tables */
+    BLOCK_MIB = 9,         /* address space of a thread's block with its shadow stack */
+    STALK_SPACE_MIB = 320, /* address space of regions for translated code, of which little is used */
     LEAST_TASKS = 8,       /* four of ours, and some for the program */
-    FEW_TASKS = 32,        /* each recorded child costs us three more */
+    FEW_TASKS = 32,        /* each recorded child needs three more of ours */
 };
 
-/* Stubs, and the pages that patches make the target's own. */
+/* Stubs, and the pages that become private because of patches. */
 static uint64_t charged_by_plan(const struct ct_target_plan *plan) {
     uint64_t bytes = 0, last = 0, page_size = ct_os_page_size();
     for (size_t i = 0; i < plan->region_count; i++)
@@ -33,7 +34,7 @@ static uint64_t charged_by_plan(const struct ct_target_plan *plan) {
     return bytes;
 }
 
-/* A forked child has the rest in common with its parent. */
+/* A forked child shares the rest with its parent. */
 static uint64_t charged_beside_lanes(const struct ct_recording *r) {
     if (r->origin == CT_ORIGIN_FORK)
         return MIB;
@@ -45,12 +46,12 @@ static size_t scaled(size_t lane, uint64_t all, uint64_t room) {
     return lane == 0 ? 0 : size < LEAST_LANE ? LEAST_LANE : size;
 }
 
-static void note(struct ct_recording *r, const char *text) {
+static void note_limit(struct ct_recording *r, const char *text) {
     if (r->origin <= CT_ORIGIN_ATTACH)
         snprintf(r->session->note, sizeof r->session->note, "%s", text);
 }
 
-/* Threads of ours that the program's limit counts: it must not go without because of us. */
+/* The program's limit counts our threads too: the program must not lack any because of us. */
 static int check_tasks(struct ct_recording *r) {
     char text[320];
     uint64_t left = ct_room_tasks("", r->pid, getpid());
@@ -68,11 +69,11 @@ static int check_tasks(struct ct_recording *r) {
         "the program may start only %llu more processes and threads (ulimit -u, or pids.max of the container), and "
         "contrail's own count among them: raise the limit, or use --no-children, so that it gets what it needs",
         (unsigned long long)left);
-    note(r, text);
+    note_limit(r, text);
     return 0;
 }
 
-static int refuse(struct ct_recording *r, uint64_t left, uint64_t needed) {
+static int refuse_memory(struct ct_recording *r, uint64_t left, uint64_t needed) {
     return ct_recording_fail(
         r, CT_ERR_NO_MEMORY,
         "the memory limit of its cgroup leaves %llu MiB to process %d, of which recording takes at "
@@ -82,7 +83,7 @@ static int refuse(struct ct_recording *r, uint64_t left, uint64_t needed) {
 }
 
 /* Lanes are mapped with a gap beside each chunk. */
-static uint64_t mapped(const struct ct_recording *r, const struct ct_lane_options *lane) {
+static uint64_t mapped_bytes(const struct ct_recording *r, const struct ct_lane_options *lane) {
     uint64_t bytes = 2 * ((uint64_t)lane->index_memory + lane->detail_memory) + lane->extra + SPACE_MIB * MIB;
     if (r->session->options.stalk)
         return bytes + STALK_SPACE_MIB * MIB;
@@ -91,10 +92,10 @@ static uint64_t mapped(const struct ct_recording *r, const struct ct_lane_option
     return bytes + BLOCK_MIB * MIB * ct_room_threads("", r->pid);
 }
 
-/* The program finds as much as we take, when we begin. (A forked child has it from its parent.) */
+/* At the start, the program still has as much as we take. (A forked child inherits our part from its parent.) */
 static int check_address_space(struct ct_recording *r, const struct ct_lane_options *lane) {
     uint64_t left = ct_room_address_space("", r->pid);
-    uint64_t needed = left == CT_ROOM_UNLIMITED || r->origin == CT_ORIGIN_FORK ? 0 : mapped(r, lane);
+    uint64_t needed = left == CT_ROOM_UNLIMITED || r->origin == CT_ORIGIN_FORK ? 0 : mapped_bytes(r, lane);
     if (needed <= left / 2)
         return 0;
     return ct_recording_fail(
@@ -118,7 +119,7 @@ int ct_recording_fit(struct ct_recording *r, struct ct_lane_options *lane) {
         return 0;
     uint64_t least = LEAST_LANE * (lane->detail_memory ? 2 : 1);
     if (lanes <= least || beside + least > left / 2)
-        return refuse(r, left, beside + (lanes < least ? lanes : least));
+        return refuse_memory(r, left, beside + (lanes < least ? lanes : least));
     uint64_t room = left / 2 - beside;
     lane->index_memory = scaled(lane->index_memory, lanes, room);
     lane->detail_memory = scaled(lane->detail_memory, lanes, room);
@@ -128,6 +129,6 @@ int ct_recording_fit(struct ct_recording *r, struct ct_lane_options *lane) {
         "come fast",
         (unsigned long long)(left / MIB), (unsigned long long)(lane->index_memory / MIB),
         lane->detail_memory ? " and --detail-mem as small" : "");
-    note(r, text);
+    note_limit(r, text);
     return 0;
 }

@@ -1,12 +1,12 @@
-/* Switching functions off and on in a process that runs.
+/* Switches functions off and on in a process that runs.
  *
- * A stub begins with an aligned word of 8 bytes: a call of the recording code, or a jump to the function's body. Replacing it needs
- * no stop: threads that are inside find their way out as before, since what a stub does after its first instruction stays. So
- * calls that are open are recorded to their return. The word goes through /proc/PID/mem; 9.2 million such writes under the eyes
- * of a thread that read the word all the time (15 billion reads) showed it no half-written one.
+ * A stub begins with an aligned word of 8 bytes: a call of the recording code, or a jump to the function's body. It can
+ * be replaced without a stop: a stub does not change after its first instruction, so threads that are inside leave as
+ * before. So open calls are recorded to their return. The word is written through /proc/PID/mem; in a test with 9.2
+ * million such writes, a thread that read the word all the time (15 billion reads) never saw a half-written one.
  *
- * Functions that the engine itself watches stay on. Their returns ask whether they are recorded when they come: switched in between, the call and the return
- * would not fit. */
+ * Functions that the engine itself watches stay on. Their returns check whether they are recorded: if switched in
+ * between, call and return would not match. */
 #include "session/recording.h"
 #include <stdlib.h>
 
@@ -28,15 +28,15 @@ static bool names_of(const struct ct_recording *r, const struct ct_target_plan *
     return true;
 }
 
-/* Only stubs that have another word than they should are written. A hook that was not installed, because the code had changed, has
- * a stub all the same. */
+/* Writes only stubs whose word is wrong. A hook that was not installed, because the code had changed, has a stub all
+ * the same. */
 static int switch_hook(const struct ct_recording *r, const struct ct_target_hook *h, bool on) {
     uint64_t want = on ? h->plan.word_on : h->plan.word_off, is;
     int status = ct_remote_read(r->remote, h->plan.stub, &is, sizeof is);
     if (status || is == want)
         return status;
     if (is != h->plan.word_on && is != h->plan.word_off)
-        return 0; /* its memory is somebody else's by now */
+        return 0; /* its memory is used for something else by now */
     return ct_remote_write(r->remote, h->plan.stub, &want, sizeof want);
 }
 
@@ -52,13 +52,14 @@ static int switch_plan(const struct ct_recording *r, const struct ct_target_plan
     return status;
 }
 
-/* Plans change only under `work`. The first policy has nothing to switch, but for a process that was forked by one that has had
- * another. */
+/* Plans change only under `work`. The first policy switches nothing, except in a process whose parent had another
+ * policy when it forked. */
 int ct_recording_switch(struct ct_recording *r) {
     const struct ct_policy *policy = r->session->policy;
     int status = 0;
     pthread_rwlock_rdlock(&r->session->policy_lock);
-    size_t done = r->switched.version == policy->version ? r->switched.more_count + 1 : 0; /* plans that have it */
+    /* plans that have this version */
+    size_t done = r->switched.version == policy->version ? r->switched.more_count + 1 : 0;
     for (size_t p = done; p < r->modules.more_count + 1 && !status && r->plan && policy->version > 1; p++)
         status = switch_plan(r, p ? r->modules.more[p - 1]->plan : r->plan, policy);
     if (!status) {

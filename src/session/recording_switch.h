@@ -1,4 +1,4 @@
-/* Switching functions off and on in a process that runs. */
+/* Switches functions off and on in a process that runs. */
 #ifndef CT_SESSION_RECORDING_SWITCH_H
 #define CT_SESSION_RECORDING_SWITCH_H
 
@@ -11,13 +11,13 @@ struct ct_recording;
 /* What the process has of the policy. Written under `work`. */
 struct ct_recording_switched {
     uint32_t version;  /* of the policy */
-    size_t more_count; /* plans of libraries that were loaded later, and have it */
+    size_t more_count; /* plans of libraries that were loaded later and have this version */
 };
 
-/* Switches functions on and off in the process as the policy says now, whether it runs or not. The caller holds `work`,
- * or is the only thread that knows the recording. */
+/* Switches functions on and off in the process according to the current policy, whether it runs or not. The caller
+ * holds `work`, or is the only thread that knows the recording. */
 int ct_recording_switch(struct ct_recording *r);
-/* Is that done, for all libraries that are there? Any thread; certain for one that holds `work`. */
+/* Is that done, for all current libraries? Any thread; certain for one that holds `work`. */
 bool ct_recording_is_switched(const struct ct_recording *r);
 
 #endif

@@ -15,20 +15,20 @@
 #include <unistd.h>
 
 #define REQUEST_WAIT_MS 100
-#define BIRTH_NS        300000000ull  /* a child is heard of by then, even after its parent's end, */
+#define BIRTH_NS        300000000ull  /* a child has written its request by then, even after its parent's end */
 #define BIRTH_LIMIT     3000000000ull /* or by then, if the machine has not let it run */
-#define UNREAD_NS       1000000000ull /* who waits for an answer looks every millisecond */
+#define UNREAD_NS       1000000000ull /* a thread that waits for an answer checks every millisecond */
 
 struct ct_requests {
     struct ct_recording *recording;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t closed;
-    size_t open;                 /* requests that child threads still need; under the mutex, as: */
-    int asking[CT_SHM_REQUESTS]; /* threads whose request that is; 0: nobody's */
+    size_t open;                 /* requests that child threads still need; under the mutex, as is: */
+    int asking[CT_SHM_REQUESTS]; /* thread whose request it is; 0: none */
     bool stop;
-    uint64_t last_birth;              /* when a child was last heard of */
-    uint64_t unread[CT_SHM_REQUESTS]; /* since when one is being written, or its answer has not been read */
+    uint64_t last_birth;              /* when the last child was seen */
+    uint64_t unread[CT_SHM_REQUESTS]; /* since when it is being written, or its answer is unread */
 };
 
 static struct ct_shm_request *request_at(const struct ct_recording *r, uint32_t index) {
@@ -48,7 +48,8 @@ void ct_requests_answer(struct ct_task *t, int value, uint32_t state) {
     (void)__atomic_compare_exchange_n(&request->state, &expected, state, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
-/* A thread asks for one thing at a time, and waits: there are no more child threads than requests. False: it has asked already. */
+/* A thread makes one request at a time, and waits: so there are no more child threads than requests. False: it has one
+ * open already. */
 static bool open_task(struct ct_requests *q, const struct ct_task *t) {
     bool asks = false;
     pthread_mutex_lock(&q->mutex);
@@ -81,9 +82,9 @@ static void close_task(struct ct_requests *q, uint32_t index) {
     q->asking[index] = 0;
     q->open--;
     pthread_cond_broadcast(&q->closed);
-    wake_request_thread(
-        q->recording); /* its thread may have asked again, after an exec that failed, and waits for this */
-    pthread_mutex_unlock(&q->mutex); /* whoever stops the thread may free it from here on */
+    /* The thread may have asked again, after an exec that failed, and waits for this. */
+    wake_request_thread(q->recording);
+    pthread_mutex_unlock(&q->mutex); /* the thread that ends the request thread may free it from here on */
 }
 
 void ct_requests_close(struct ct_task *t) {
@@ -103,8 +104,7 @@ static void read_path(const struct ct_recording *r, uint64_t address, char path[
     path[0] = 0;
 }
 
-/* An exec under our eyes would not give it the rights it is to have. A program of another machine is followed until it is
- * certain that it runs. */
+/* A traced exec would not give it its privileges. A program of another machine is followed until it certainly runs. */
 static bool may_execute(struct ct_task *t) {
     char reason[PATH_MAX + 128];
     struct ct_program_kind kind;
@@ -123,13 +123,13 @@ static bool may_follow(struct ct_task *t) {
     return t->request.kind != CT_REQUEST_EXEC || may_execute(t);
 }
 
-/* Said once: a target that asks for others may do so again and again. */
+/* Noted once: a target that requests other processes may do so again and again. */
 static void note_refusal(struct ct_task *t) {
     char reason[160];
     if (__atomic_fetch_add(&t->parent->requests.refused, 1, __ATOMIC_RELAXED))
         return;
     snprintf(reason, sizeof reason,
-             "process %d asked to have process %d recorded, which it has not made; that was refused", t->parent->pid,
+             "process %d requested to record process %d, which it did not start; that was refused", t->parent->pid,
              t->request.pid);
     ct_recording_miss(t->parent, t->request.pid, "", reason);
 }
@@ -167,16 +167,17 @@ static void serve_request(struct ct_recording *r, uint32_t index) {
     }
     if (t.request.kind == CT_REQUEST_FORKED)
         __atomic_store_n(&r->requests.thread->last_birth, ct_clock_now(), __ATOMIC_RELAXED);
-    if (!open_task(r->requests.thread,
-                   &t)) { /* its child thread is about to close the last one: the next round takes this request */
+    /* If its child thread is about to close an earlier request, the next round takes this one. */
+    if (!open_task(r->requests.thread, &t)) {
         expected = CT_REQUEST_TAKEN;
         (void)__atomic_compare_exchange_n(&request->state, &expected, CT_REQUEST_POSTED, false, __ATOMIC_RELEASE,
                                           __ATOMIC_RELAXED);
         close(t.who.pidfd);
         return;
     }
+    /* For the child thread, which traces it. And a program that gains privileges must not be traced. */
     if (t.request.kind == CT_REQUEST_EXEC && t.who.pid == r->pid)
-        ct_crash_watch_interrupt(r); /* for who follows it; and a program that gains rights must not be traced */
+        ct_crash_watch_interrupt(r);
     if (!may_follow(&t) || !ct_children_start_thread(&t)) {
         ct_requests_answer(&t, 0, CT_REQUEST_ANSWERED);
         close(t.who.pidfd);
@@ -184,14 +185,14 @@ static void serve_request(struct ct_recording *r, uint32_t index) {
     }
 }
 
-/* A thread of the process, or a child of it, as it calls itself. */
+/* Has a thread of the process, or a child of it, ended? `inner` is the number in its own pid namespace. */
 static bool is_gone(const struct ct_recording *r, int inner) {
     if (ct_remote_outer_tid(r->pid, inner))
         return false;
     return ct_confirm_has_ended(r->drain.other_namespace ? ct_remote_outer_pid(r->pid, inner) : inner);
 }
 
-/* Who was killed while it wrote or waited leaves its request taken. */
+/* Frees a request whose writer was killed while it wrote or waited. */
 static void take_back(struct ct_requests *q, uint32_t i) {
     struct ct_shm_request *request = request_at(q->recording, i);
     uint32_t state = __atomic_load_n(&request->state, __ATOMIC_ACQUIRE);
@@ -262,19 +263,20 @@ static bool has_open(struct ct_requests *q) {
     return open;
 }
 
-/* Is there a child that was not heard of, on a machine that has not let it run? Those that are followed have memory of their own. */
+/* Is there a child that has not written its request, because the machine has not let it run? Children that are followed
+ * have their own memory. */
 static bool has_unheard(const struct ct_recording *r) {
     return !r->session->options.no_children && ct_confirm_has_other(r);
 }
 
-/* With all its threads: it makes no more children, and those that it has made can be seen. */
+/* True if all its threads have ended: it makes no more children, and those that it has made can be seen. */
 static bool has_ended(const struct ct_recording *r) {
     struct pollfd p = {.fd = r->remote ? ct_remote_pidfd(r->remote) : -1, .events = POLLIN};
     return poll(&p, 1, 0) == 1;
 }
 
-/* A process may end right after it has made children, and they have yet to write their requests, into memory that they have
- * inherited; many of them take longer, and wait for requests of others to be answered. */
+/* A process may end right after it has made children. They have yet to write their requests, into memory that they have
+ * inherited. Many children take longer, and wait until requests of others are answered. */
 static void wait_for_births(const struct ct_recording *r) {
     uint64_t fork = __atomic_load_n(&r->lane.control->last_fork, __ATOMIC_RELAXED);
     if (!fork)
@@ -287,7 +289,7 @@ static void wait_for_births(const struct ct_recording *r) {
         bool due = now >= last + BIRTH_NS || has_ended(r);
         if (due && !has_open(r->requests.thread) && !(patient && has_unheard(r)))
             return;
-        usleep(due ? 20000 : 1000); /* what is due is looked for among all processes, which takes a while */
+        usleep(due ? 20000 : 1000); /* when it is due, all processes are searched, which takes a while */
     }
 }
 

@@ -1,4 +1,4 @@
-/* Sessions: the state machine and what happens to the process. See contrail/session.h. */
+/* Sessions: the state machine and the events of the process. See contrail/session.h. */
 #include "base/sized.h"
 #include "session/children.h"
 #include "session/control.h"
@@ -111,7 +111,7 @@ static void free_list(char **list) {
     free(list);
 }
 
-/* The caller's structs, complete. */
+/* Copies the caller's structs and fills in what they lack. */
 static int copy_options(struct ct_session *s, const struct ct_session_options *options) {
     struct ct_session_options *o = &s->options;
     int status = ct_sized_copy_in(o, sizeof *o, options);
@@ -122,7 +122,7 @@ static int copy_options(struct ct_session *s, const struct ct_session_options *o
     return status;
 }
 
-/* Strings and lists become our own, defaults take the place of 0. */
+/* Copies strings and lists; replaces 0 with defaults. */
 static void complete_options(struct ct_session *s) {
     struct ct_session_options *o = &s->options;
     s->output = strdup(o->output ? o->output : "traces");
@@ -179,7 +179,7 @@ static int make_directory(struct ct_session *s) {
     return status;
 }
 
-/* The first one, before anything is known: later failures do not end a recording, so this one tells. */
+/* Writes the first file at once: later failures do not end a recording, so this one must be reported. */
 static int write_metrics(struct ct_session *s) {
     static const struct ct_metrics nothing;
     const struct ct_metrics_labels labels = {.directory = s->directory};
@@ -221,7 +221,7 @@ int ct_session_create(struct ct_session **out, const struct ct_session_options *
         status = find_group(s);
     if (!status)
         status = make_directory(s);
-    return status ? status : write_metrics(s); /* the session exists even so: it tells why */
+    return status ? status : write_metrics(s); /* on failure the session exists too: it has the error's text */
 }
 
 static void close_process(struct ct_session *s) {
@@ -239,7 +239,7 @@ void ct_session_destroy(struct ct_session *s) {
     ct_children_destroy(s);
     ct_recording_destroy(s->first);
     ct_segments_free(s->segments);
-    ct_place_unmake(s->place); /* if nothing was recorded */
+    ct_place_unmake(s->place); /* only if nothing was recorded */
     ct_place_drop(s->place);
     ct_place_drop(s->metrics.place);
     close_process(s);
@@ -257,10 +257,10 @@ void ct_session_destroy(struct ct_session *s) {
     free(s);
 }
 
-/* ---- moving on ---- */
+/* ---- transitions ---- */
 
-/* Everything is undone, the process runs on. */
-static int failed(struct ct_session *s, int status) {
+/* Undoes everything; the process runs on. */
+static int undo_failed(struct ct_session *s, int status) {
     ct_session_move(s, CT_SESSION_FAILED);
     pthread_mutex_lock(&s->mutex);
     struct ct_recording *r = s->first;
@@ -305,13 +305,13 @@ int ct_session_spawn_suspended(struct ct_session *s, char *const *argv, char *co
         return bad_state(s, "starting a program");
     int status = begin_process(s, CT_ORIGIN_SPAWN);
     if (status)
-        return failed(s, status);
+        return undo_failed(s, status);
     struct ct_remote_error error = {""};
     const struct ct_remote_spawn what = {.path = argv[0], .argv = argv, .envp = envp};
     unsigned limit = s->options.startup_timeout_ms ? s->options.startup_timeout_ms : SPAWN_LIMIT_MS;
     status = ct_remote_spawn(&s->first->remote, &what, limit, &error);
     if (status)
-        return failed(s, ct_recording_fail(s->first, status, "%s", error.text));
+        return undo_failed(s, ct_recording_fail(s->first, status, "%s", error.text));
     take_process(s, ct_remote_pid(s->first->remote), true);
     s->first->times.stopped_at = ct_clock_now();
     ct_session_move(s, CT_SESSION_SUSPENDED);
@@ -321,16 +321,16 @@ int ct_session_spawn_suspended(struct ct_session *s, char *const *argv, char *co
 int ct_session_attach(struct ct_session *s, int pid) {
     if (!s)
         return CT_ERR_INVALID_ARGUMENT;
-    /* a suspended process may move there too, by install */
+    /* install may bring a suspended process there too */
     if (!s->directory[0] || s->state != CT_SESSION_INITIALIZED || !ct_session_move(s, CT_SESSION_ATTACHING))
         return bad_state(s, "attaching");
     int status = begin_process(s, CT_ORIGIN_ATTACH);
     if (status)
-        return failed(s, status);
+        return undo_failed(s, status);
     struct ct_remote_error error = {""};
     status = ct_remote_open(&s->first->remote, pid, &error);
     if (status)
-        return failed(s, ct_recording_fail(s->first, status, "%s", error.text));
+        return undo_failed(s, ct_recording_fail(s->first, status, "%s", error.text));
     take_process(s, pid, false);
     ct_session_move(s, CT_SESSION_ATTACHED);
     return 0;
@@ -348,7 +348,7 @@ int ct_session_install_full_coverage(struct ct_session *s) {
     if (!status)
         status = ct_control_start(s);
     if (status)
-        return failed(s, status);
+        return undo_failed(s, status);
     if (suspended)
         ct_session_move(s, CT_SESSION_ATTACHED);
     return 0;
@@ -397,15 +397,15 @@ int ct_session_detach(struct ct_session *s) {
     if (status)
         fail(s, status, s->first->error);
     int finished = finish_first(s, "detach");
-    ct_children_leave(s); /* those that it has made meanwhile; no more of them come */
+    ct_children_leave(s); /* children that it has made meanwhile; no more follow */
     ct_control_stop(s);
     ct_session_move(s, CT_SESSION_INITIALIZED);
     return status ? status : finished;
 }
 
-/* ---- what happens to the process ---- */
+/* ---- events of the process ---- */
 
-/* The first process has ended; its children may go on. */
+/* The first process has ended; its children may run on. */
 static int note_end(struct ct_session *s) {
     int status = 0;
     if (!s->process.spawned)
@@ -432,7 +432,7 @@ static enum ct_session_event_kind something_asked(struct ct_session *s) {
     return broken ? CT_SESSION_EVENT_DISK_FULL : CT_SESSION_EVENT_NOTHING;
 }
 
-/* Has the session anything left to do? */
+/* Is the session over, or has it something left to do? */
 static bool is_over(struct ct_session *s, struct ct_session_event *what, int *status) {
     struct pollfd p = {.fd = s->process.pidfd, .events = POLLIN};
     if (!s->process.ended && poll(&p, 1, 0) > 0)
@@ -441,7 +441,7 @@ static bool is_over(struct ct_session *s, struct ct_session_event *what, int *st
         *status = finish_first(s, "exec");
     if (s->first->remote || ct_children_active(s))
         return false;
-    if (!s->process.ended && poll(&p, 1, LAST_LOOK_MS) > 0) /* what was recorded last may have been its end */
+    if (!s->process.ended && poll(&p, 1, LAST_LOOK_MS) > 0) /* the last thing recorded may have been its end */
         *status = note_end(s);
     *status = end_session(s, what, s->process.ended ? CT_SESSION_EVENT_EXITED : CT_SESSION_EVENT_REPLACED, *status);
     return true;
@@ -454,7 +454,7 @@ static int wait_for(struct ct_session *s, int timeout_ms, struct ct_session_even
     for (int status = 0;;) {
         if (is_over(s, what, &status))
             return status;
-        what->exit_status = s->process.exit_status; /* the first process may be over, and its children go on */
+        what->exit_status = s->process.exit_status; /* the first process may have ended while its children run on */
         what->kind = something_asked(s);
         uint64_t now = ct_clock_now();
         if (what->kind || now >= deadline || status)

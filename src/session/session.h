@@ -1,6 +1,6 @@
 /* A session: its options, its processes, its policy. See contrail/session.h.
  *
- * Owner: the thread that calls the session's functions; what other threads use says so. */
+ * Owner: the thread that calls the session's functions; members that other threads use say so. */
 #ifndef CT_SESSION_SESSION_H
 #define CT_SESSION_SESSION_H
 
@@ -25,7 +25,7 @@ struct ct_session_metrics {
 struct ct_session_process {
     bool spawned; /* we are its parent */
     int pid, pidfd, exit_status;
-    bool ended; /* it has, and was waited for */
+    bool ended; /* it has ended, and was waited for */
 };
 
 struct ct_session {
@@ -39,20 +39,20 @@ struct ct_session {
     struct ct_place *place;   /* the session's directory */
     char directory[PATH_MAX]; /* its name, for people */
     struct ct_session_metrics metrics;
-    gid_t group; /* that may read the trace, or CT_PLACE_NO_GROUP */
+    gid_t group; /* may read the trace; or CT_PLACE_NO_GROUP */
     struct ct_session_process process;
     struct ct_recording *first;
     struct ct_children *children;
     struct ct_control_server *control;
     struct ct_policy *policy;
-    pthread_rwlock_t policy_lock;      /* the control thread changes it, many look: the drain never waits for long */
+    pthread_rwlock_t policy_lock;      /* the control thread changes it, many read it: the drain never waits long */
     int asked_to_stop;                 /* over the control socket */
-    struct ct_session_statistics past; /* of recordings that are over */
-    struct ct_segments *segments;      /* which index files go; NULL: none */
-    pthread_mutex_t mutex;             /* lists */
+    struct ct_session_statistics past; /* sums of recordings that are over */
+    struct ct_segments *segments;      /* decides which index files are deleted; NULL: none */
+    pthread_mutex_t mutex;             /* for lists */
 };
 
-/* Moves to another state; false (and nothing happens) when that is not allowed. */
+/* Moves to another state; false: not allowed, and nothing happens. */
 bool ct_session_move(struct ct_session *s, enum ct_session_state to);
 bool ct_session_may_move(enum ct_session_state from, enum ct_session_state to);
 

@@ -71,13 +71,13 @@ static void returns(void **state) {
     bad("return=f", "which return values");
     bad("return=f:lt", "which return values");
     bad("return=f:le:0", "eq, ne, lt or gt");
-    bad("return=f:lt:", "no 64-bit number");
-    bad("return=f:lt:1x", "no 64-bit number");
-    bad("return=f:lt:0x", "no 64-bit number");
-    bad("return=f:lt:- 1", "no 64-bit number");
-    bad("return=f:eq:9223372036854775808", "no 64-bit number");
-    bad("return=f:eq:-9223372036854775809", "no 64-bit number");
-    bad("return=f:eq:0x10000000000000000", "no 64-bit number");
+    bad("return=f:lt:", "not a 64-bit number");
+    bad("return=f:lt:1x", "not a 64-bit number");
+    bad("return=f:lt:0x", "not a 64-bit number");
+    bad("return=f:lt:- 1", "not a 64-bit number");
+    bad("return=f:eq:9223372036854775808", "not a 64-bit number");
+    bad("return=f:eq:-9223372036854775809", "not a 64-bit number");
+    bad("return=f:eq:0x10000000000000000", "not a 64-bit number");
     bad("return=:lt:0", "names no function");
 }
 
@@ -150,8 +150,8 @@ static void others(void **state) {
     assert_int_equal(good("manual").kind, CT_TRIGGER_MANUAL);
     bad("crash=now", "takes no value");
     bad("manual=", "takes no value");
-    bad("", "is no trigger");
-    bad("symbols=f", "is no trigger");
+    bad("", "is not a trigger");
+    bad("symbols=f", "is not a trigger");
     bad("sym=f", "symbol=GLOB");
     bad("symbol=a\nb", "line breaks");
     memset(longest, 'a', sizeof longest);

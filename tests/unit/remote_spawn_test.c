@@ -390,7 +390,7 @@ static void test_refusals(void **state) {
     write_variant(starts[0], in_directory("object"), offsetof(Elf64_Ehdr, e_type), &object, sizeof object);
     check_refused(in_directory("object"), CT_ERR_SPAWN_FAILED, "no program");
     write_file(in_directory("short"), "\177ELF", 0755);
-    check_refused(in_directory("short"), CT_ERR_UNSUPPORTED, "no whole ELF");
+    check_refused(in_directory("short"), CT_ERR_UNSUPPORTED, "an incomplete ELF");
 }
 
 static void test_refused_privileges(void **state) {

@@ -95,7 +95,7 @@ static void note(void *arg, const struct ct_remote_signal *signal) {
 /* Stopped, watched and running again. */
 static struct ct_remote *watch(struct program *p, struct told *told, uint64_t signals) {
     struct ct_remote *remote = open_remote(p->pid);
-    const struct ct_remote_watch what = {.signals = signals, .crashes = signals == 0, .told = note, .arg = told};
+    const struct ct_remote_watch what = {.signals = signals, .crashes = signals == 0, .report = note, .arg = told};
     memset(told, 0, sizeof *told);
     assert_int_equal(ct_remote_watch(remote, &what), CT_OK);
     stop_remote(remote);
@@ -459,7 +459,7 @@ static void test_unwatched(void **state) {
     let_begin(&p);
     assert_int_equal(heard(&p), 'w');
     for (int i = 0; i < 3; i++) {
-        const struct ct_remote_watch what = {.crashes = true, .told = note, .arg = &told};
+        const struct ct_remote_watch what = {.crashes = true, .report = note, .arg = &told};
         ct_remote_unwatch(remote);
         assert_int_equal(tracer_of(p.pid), 0);
         assert_false(ct_remote_is_watched(remote));

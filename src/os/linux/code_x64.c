@@ -1,4 +1,4 @@
-/* Code that was just written, on x86_64: instruction fetches see all stores. */
+/* Newly written code on x86_64: instruction fetches see all stores, so there is nothing to do. */
 #include "os/os.h"
 
 void ct_os_sync_code(uint64_t start, size_t size) {

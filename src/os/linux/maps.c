@@ -1,6 +1,6 @@
-/* /proc/self/maps, parsed as a stream of characters: lines may be split over reads anywhere and be of any length
- * (a path longer than PATH_MAX is cut). The kernel keeps lines whole in the sense that matters: a newline in a path
- * comes as \012. The stack frame stays below 8 KiB, since this runs on small stacks too. */
+/* Parses /proc/self/maps as a stream of characters. A line may be split over reads anywhere and have any length (a path
+ * longer than PATH_MAX is cut). A newline in a path arrives as \012, so it never ends a line. The stack frame stays
+ * below 8 KiB, because this also runs on small stacks. */
 #include "os/os.h"
 #include "os/thread.h"
 #include "syscall.h"
@@ -49,7 +49,7 @@ static void add_path(struct parser *p, char c) {
     }
 }
 
-/* Takes one character that is not the end of the line. */
+/* Parses one character that is not the end of the line. */
 static void add_character(struct parser *p, char c) {
     if (p->field < F_SPACE && (c == ' ' || (c == '-' && p->field == F_START))) {
         p->field++;

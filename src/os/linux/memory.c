@@ -1,7 +1,7 @@
 /* Memory: mappings, second views of them, and access to memory whatever its protection.
  *
  * Invariants: no call replaces a mapping that is not ours; nothing is ever mapped writable and executable unless the
- * caller asks for both in one call; no file descriptor outlives the call (pokers apart). */
+ * caller asks for both in one call; no file descriptor outlives the call (except in a poker). */
 #include "os/os.h"
 #include "os/thread.h"
 #include "syscall.h"
@@ -89,7 +89,7 @@ int ct_os_view(uint64_t address, size_t size, void **rw) {
     return CT_OK;
 }
 
-/* Setting a size beyond RLIMIT_FSIZE would raise SIGXFSZ, in memory files too. */
+/* A size beyond RLIMIT_FSIZE would raise SIGXFSZ, for memory files too. */
 static bool file_size_allowed(size_t size) {
     struct rlimit64 limit;
     if (failed(syscall4(__NR_prlimit64, 0, RLIMIT_FSIZE, 0, &limit)))
@@ -130,7 +130,7 @@ static int commit_dual_file(uint64_t rx, size_t size, void **rw) {
 }
 
 int ct_os_commit_dual(uint64_t rx, size_t size, void **rw) {
-    int status = ct_os_commit_shared(rx, size, PROT_READ | PROT_EXEC); /* needs no descriptor number */
+    int status = ct_os_commit_shared(rx, size, PROT_READ | PROT_EXEC); /* uses no descriptor number */
     if (status == CT_OK)
         status = ct_os_view(rx, size, rw);
     if (status != CT_OK)
@@ -144,7 +144,7 @@ int ct_os_wipe_on_fork(void *start, size_t size) {
     return status_of(syscall3(__NR_madvise, start, size, MADV_WIPEONFORK));
 }
 
-/* Word by word: a call of memcpy could land in a hooked function. Both are page-aligned. */
+/* Copies word by word: a call of memcpy could enter a hooked function. Both are page-aligned. */
 static void copy_words(void *to, const void *from, size_t size) {
     const uint64_t *in = from;
     uint64_t *out = to;
@@ -152,7 +152,7 @@ static void copy_words(void *to, const void *from, size_t size) {
         out[i] = in[i];
 }
 
-/* Moves a mapping over another one in one step, so that threads that run there never miss it. */
+/* Moves a mapping over another one in one step: threads that run there always find one. */
 static long move_over(void *from, size_t size, uint64_t to) {
     return sys_mremap((uint64_t)from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
 }
@@ -217,7 +217,7 @@ int ct_os_poke(uint64_t address, const void *bytes, size_t size) {
     return status;
 }
 
-/* Where a filter forbids process_vm_readv. Reads memory that is mapped without read permission too. */
+/* For processes where a filter forbids process_vm_readv. Also reads memory that is mapped without read permission. */
 static int peek_file(uint64_t address, void *bytes, size_t size) {
     long fd = sys_open("/proc/self/mem", O_RDONLY);
     if (failed(fd))

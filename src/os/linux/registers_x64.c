@@ -1,15 +1,16 @@
 /* Registers of stopped threads on x86_64, and interrupted system calls.
  *
- * A stop makes a blocking system call end early. The kernel leaves the call's number in orig_rax and a code in rax that
- * says how to go on when the thread resumes; it then either steps back over the two-byte instruction (no handler ran) or
- * returns -EINTR (one did). Calls that end with -EINTR itself (epoll_wait, sigtimedwait, semop, sockets with time
- * limits, ...) would show it to the program though no signal came. For those we write ERESTARTNOHAND, "repeat unless a
- * handler runs": the decision is then the kernel's, made when the thread resumes, so no signal can slip in between.
+ * A stop makes a blocking system call end early. The kernel leaves the call's number in orig_rax, and in rax a code
+ * that says how the call continues when the thread resumes. Then the kernel either steps back over the two-byte
+ * instruction (no handler ran) or returns -EINTR (one did). Some calls end with -EINTR right away (epoll_wait,
+ * sigtimedwait, semop, sockets with time limits, ...), and the program would see it although no signal came. For those
+ * we write ERESTARTNOHAND, "repeat unless a handler runs": the kernel decides when the thread resumes, so no signal can
+ * slip in between.
  *
  * orig_rax is -1 whenever the thread was not in a system call, so equal values in user code mean nothing.
  *
- * PTRACE_GETREGS and not PTRACE_GETREGSET: of a thread that runs 32-bit code the latter gives the registers of that
- * machine. */
+ * We use PTRACE_GETREGS, not PTRACE_GETREGSET: for a thread that runs 32-bit code, the latter returns the registers of
+ * that machine. */
 #include "registers_x64.h"
 #include "seize.h"
 #include "syscall.h"
@@ -86,7 +87,7 @@ bool ct_registers_are_possible(const struct ct_registers *r) {
     return x->fs_base < CT_ADDRESS_LIMIT && x->gs_base < CT_ADDRESS_LIMIT;
 }
 
-/* ---- of a traced thread ---- */
+/* ---- registers of a traced thread ---- */
 
 long ct_registers_read(int tid, struct ct_registers *r) {
     for (unsigned i = sizeof(struct ct_registers_x64) / sizeof *r->words; i < CT_REGISTERS_WORDS; i++)
@@ -98,8 +99,8 @@ long ct_registers_write(int tid, const struct ct_registers *r) {
     return syscall4(__NR_ptrace, PTRACE_SETREGS, tid, 0, r);
 }
 
-/* close is the one that must not be repeated: the descriptor is free, and may be somebody else's by now. Only its
- * waiting for the device was cut short. */
+/* close must not be repeated: the descriptor is free, and its number may be in use again by now. The stop only cut
+ * short the wait for the device. */
 static int undo_interruption(const struct seize_thread *thread, struct ct_registers_x64 *r) {
     if ((int64_t)r->orig_rax < 0 || (int64_t)r->rax != -EINTR)
         return CT_OK;
@@ -128,8 +129,8 @@ static bool is_call_instruction(const struct seize_set *set, uint64_t at, bool *
     return *compat || (bytes[0] == 0x0f && bytes[1] == 0x05);
 }
 
-/* The kernel steps back from where the thread is: when it is moved onto a copy of the instruction it is left after
- * that copy, and everything stays the kernel's. Moved elsewhere, we step back in its place. */
+/* The kernel steps back from where the thread is. A thread that is moved onto a copy of the instruction is put after
+ * that copy, and the kernel does the rest. If it is moved elsewhere, we step back ourselves. */
 static void move_interrupted(const struct seize_set *set, const struct seize_thread *thread,
                              struct ct_registers_x64 *r) {
     const struct ct_registers_x64 *was = ct_registers_to_x64(&thread->original);
@@ -148,7 +149,8 @@ static void move_interrupted(const struct seize_set *set, const struct seize_thr
     }
 }
 
-/* One request for all of them: should the tracer die between two, the thread would go on with half of them. */
+/* One request for all registers: if the tracer died between two requests, the thread would continue with half of
+ * them. */
 int ct_seize_write_registers(const struct seize_set *set, const struct seize_thread *thread) {
     const struct ct_registers_x64 *now = ct_registers_to_x64(&thread->regs);
     uint64_t pc = ct_registers_pc(&thread->regs);

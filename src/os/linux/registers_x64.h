@@ -1,4 +1,4 @@
-/* The words of struct ct_registers on x86_64. For files of this machine alone. */
+/* The words of struct ct_registers on x86_64. Only for files of this machine. */
 #ifndef CT_OS_LINUX_REGISTERS_X64_H
 #define CT_OS_LINUX_REGISTERS_X64_H
 

@@ -1,5 +1,5 @@
-/* Finding, seizing and stopping every thread of a process (seize.h). No libc and no thread-local storage: this runs in the
- * helper process of ct_os_stop_threads too, on the caller's memory with the caller's thread pointer. */
+/* Finds, seizes and stops every thread of a process (seize.h). Uses no libc and no thread-local storage: it also runs
+ * in the helper process of ct_os_stop_threads, in the caller's memory and with the caller's thread pointer. */
 #include "seize.h"
 #include "syscall.h"
 
@@ -31,7 +31,7 @@ static long ptrace(int request, int tid, uint64_t data) {
 
 /* ---- /proc/PID/task/TID/status ---- */
 
-/* The text behind a line's title, or NULL. */
+/* The text after a line's title, or NULL. */
 static const char *find_line(const char *text, const char *title) {
     for (;;) {
         const char *a = text, *b = title;
@@ -47,7 +47,7 @@ static const char *find_line(const char *text, const char *title) {
 }
 
 bool ct_seize_task_state(int pid, int tid, char *state, int *tracer) {
-    char buffer[1024]; /* both lines stand near the top */
+    char buffer[1024]; /* both lines are near the top */
     if (!read_task_file(pid, tid, "status", buffer, sizeof buffer))
         return false;
     const char *text = find_line(buffer, "State:\t");
@@ -91,7 +91,7 @@ struct seize_thread *ct_seize_add(struct seize_set *s, int tid) {
     return thread;
 }
 
-/* Threads are listed in the same order each time, so the next one is where the last one was found, plus one. */
+/* Threads are listed in the same order each time, so the search starts after the last one that was found. */
 static bool is_known(const struct seize_set *s, int tid, size_t *cursor) {
     for (size_t n = 0; n < s->count; n++) {
         size_t i = (*cursor + n) % s->count;
@@ -103,8 +103,8 @@ static bool is_known(const struct seize_set *s, int tid, size_t *cursor) {
     return false;
 }
 
-/* The kernel says EPERM for threads that have ended, that are traced already, and that we may not trace. *held: traced by us.
- * CT_ERR_PERMISSION_DENIED: nobody traces it, by now. */
+/* The kernel returns EPERM for threads that have ended, that are traced already, and that we may not trace. *held: we
+ * trace it. CT_ERR_PERMISSION_DENIED: nobody traces it now. */
 static int explain_refusal(const struct seize_set *s, int tid, bool *held) {
     char state = 0;
     int tracer = 0;
@@ -116,7 +116,7 @@ static int explain_refusal(const struct seize_set *s, int tid, bool *held) {
     return tracer != 0 ? CT_ERR_BUSY : CT_ERR_PERMISSION_DENIED;
 }
 
-/* A refusal that nothing explains is asked for again: a tracer may have left between it and the look for one. */
+/* Retries a refusal that has no visible reason: a tracer may have left between the refusal and our check. */
 static int request(const struct seize_set *s, int tid, bool *seized) {
     int status = CT_OK;
     for (int tries = 0; tries < SEIZE_TRIES && (tries == 0 || status == CT_ERR_PERMISSION_DENIED); tries++) {
@@ -131,15 +131,15 @@ static int request(const struct seize_set *s, int tid, bool *seized) {
     return status;
 }
 
-static int seize(struct seize_set *s, int tid, bool *found) {
+static int seize_one(struct seize_set *s, int tid, bool *found) {
     bool seized = false;
     int status = request(s, tid, &seized);
     if (!seized)
         return status;
     if (!ct_seize_add(s, tid))
-        return CT_ERR_NO_MEMORY; /* our end detaches the thread */
+        return CT_ERR_NO_MEMORY; /* when we end, the thread is detached */
     *found = true;
-    (void)ptrace(PTRACE_INTERRUPT, tid, 0); /* fails when the thread ends at this moment: the wait tells */
+    (void)ptrace(PTRACE_INTERRUPT, tid, 0); /* fails if the thread is just ending: the wait reports that */
     return CT_OK;
 }
 
@@ -173,14 +173,14 @@ static int scan_directory(struct seize_set *s, long fd, bool *found, size_t *lis
             ++*listed;
             if (tid == s->except || is_known(s, tid, &cursor) || ct_os_is_kernel_worker(s->pid, tid))
                 continue;
-            int status = seize(s, tid, found);
+            int status = seize_one(s, tid, found);
             if (status != CT_OK)
                 return status;
         }
     }
 }
 
-/* The directory has one link per thread, and two. */
+/* The directory has two links, and one more for each thread. */
 static size_t thread_count(long fd) {
     struct statx information;
     long result = syscall6(__NR_statx, fd, (long)"", AT_EMPTY_PATH, STATX_NLINK, (long)&information, 0);
@@ -204,8 +204,8 @@ static int scan(struct seize_set *s, bool *found, bool *complete) {
 
 /* ---- waiting ---- */
 
-/* What wait has to tell about a thread now; info->si_pid is 0 when it is nothing. */
-static long look(int tid, siginfo_t *info, int more_options) {
+/* What wait reports about a thread now; info->si_pid is 0 if it reports nothing. */
+static long look_at_thread(int tid, siginfo_t *info, int more_options) {
     info->si_pid = 0;
     int options = WEXITED | WSTOPPED | WNOHANG | __WALL | more_options;
     return syscall6(__NR_waitid, 1 /* P_PID */, tid, (long)info, options, 0, 0);
@@ -218,7 +218,7 @@ static bool is_stop(const siginfo_t *info) {
 int ct_seize_poll(const struct seize_set *s, struct seize_thread *thread, int *event) {
     siginfo_t info;
     *event = 0;
-    long result = look(thread->tid, &info, WNOWAIT);
+    long result = look_at_thread(thread->tid, &info, WNOWAIT);
     if (result == -ECHILD) {
         thread->gone = true;
         return CT_OK;
@@ -227,19 +227,20 @@ int ct_seize_poll(const struct seize_set *s, struct seize_thread *thread, int *e
         return status_of(result);
     if (!is_stop(&info)) {
         if (thread->tid != s->child)
-            (void)look(thread->tid, &info, 0); /* reaps it */
+            (void)look_at_thread(thread->tid, &info, 0); /* reaps it */
         thread->gone = true;
         return CT_OK;
     }
-    /* A signal that was just being delivered stops the thread in place of our request; its delivery is completed
-     * when the thread resumes. Stops with an event (ours, job control) have none. */
+    /* A signal that is just being delivered stops the thread before our request does; its delivery is completed when
+     * the thread resumes. Stops with an event (ours, job control) carry no signal. */
     *event = info.si_status >> 8;
     thread->signal = *event ? 0 : info.si_status & 0x7f;
-    thread->stopped = ct_seize_read_registers(thread) == CT_OK; /* else it was killed: the next look tells */
+    /* otherwise it was killed: the next look reports that */
+    thread->stopped = ct_seize_read_registers(thread) == CT_OK;
     return CT_OK;
 }
 
-/* The end of a main thread is not told while others live. */
+/* The kernel does not report the end of a main thread while other threads live. */
 static void check_silent(const struct seize_set *s, struct seize_thread *thread) {
     char state = 0;
     int tracer;
@@ -248,7 +249,8 @@ static void check_silent(const struct seize_set *s, struct seize_thread *thread)
         thread->gone = true;
 }
 
-/* On a busy machine the limit may pass before a thread, or we, have had our turn. In uninterruptible sleep it would be in vain. */
+/* On a busy machine the limit may pass before a thread, or we, get the processor. For a thread in uninterruptible sleep
+ * more time would not help. */
 static bool is_over(const struct seize_set *s, const struct seize_thread *thread, const struct deadlines *deadlines) {
     char state = 0;
     int tracer;
@@ -299,10 +301,10 @@ static void drop_gone(struct seize_set *s) {
     s->count = kept;
 }
 
-/* A running thread may start others until it is stopped itself, so this goes on until a scan that began with every known
- * thread stopped finds none that is new. A thread that ends meanwhile may hide another from one listing, and from its
- * count too: two in a row must be complete. Where the number of threads is not told (no such link count), several must
- * find nothing. */
+/* A running thread may start others until it is stopped itself. So this repeats until a scan that began with every
+ * known thread stopped finds no new one. A thread that ends meanwhile may hide another from one listing, and from its
+ * count too, so two scans in a row must be complete. If the kernel does not report the number of threads (no such link
+ * count), several scans must find nothing. */
 int ct_seize_all(struct seize_set *s, unsigned limit_ms) {
     uint64_t now = ct_seize_now_ms();
     const struct deadlines deadlines = {now + limit_ms, now + (uint64_t)CT_SEIZE_LIMITS * limit_ms};
@@ -325,12 +327,12 @@ int ct_seize_all(struct seize_set *s, unsigned limit_ms) {
     }
 }
 
-/* (Asked for ends alone, wait still tells of stops of traced threads.) */
+/* (Even if asked for ends only, wait reports stops of traced threads.) */
 bool ct_seize_were_killed(const struct seize_set *s) {
     siginfo_t info;
     if (s->count == 0)
         return false;
-    long result = look(s->threads[0].tid, &info, WNOWAIT);
+    long result = look_at_thread(s->threads[0].tid, &info, WNOWAIT);
     return failed(result) || (info.si_pid != 0 && !is_stop(&info));
 }
 

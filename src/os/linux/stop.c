@@ -1,4 +1,5 @@
-/* Stopping the other threads of this process: the caller's side (stop.h tells the protocol, stop_helper.c the rest).
+/* Stops the other threads of this process: the caller's side. stop.h describes the protocol, stop_helper.c is the other
+ * side.
  *
  * Invariants: while threads are stopped the caller has all signals blocked (a handler could wait for a stopped thread);
  * the process is dumpable and names the helper as its tracer only until the stop is complete; the helper is always
@@ -13,7 +14,7 @@
 
 enum { DEFAULT_LIMIT_MS = 2000, GRACE_MS = 3000, TURN_US = 100 };
 
-/* One stop at a time. Holds the pid, so that the child of a fork is not locked out by what its parent did. */
+/* One stop at a time. Holds the pid, so that a fork's child is not locked out by a stop of its parent. */
 static int owner;
 
 static bool take_turn(int pid) {
@@ -21,7 +22,7 @@ static bool take_turn(int pid) {
     return other != pid && __atomic_compare_exchange_n(&owner, &other, pid, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* Who has it stops us too for a moment, and gives it back soon. */
+/* The thread that has the turn stops us too for a moment, and soon ends it. */
 static bool wait_for_turn(int pid, unsigned limit_ms) {
     uint64_t end = ct_seize_now_ms() + limit_ms;
     while (!take_turn(pid)) {
@@ -75,7 +76,7 @@ static struct ct_os_stopped *allocate(int pid, unsigned limit_ms) {
     return s;
 }
 
-static void release(struct ct_os_stopped *s) {
+static void release_stop(struct ct_os_stopped *s) {
     uint64_t mask = s->signal_mask;
     ct_seize_release(&s->set);
     (void)ct_os_free(s, sizeof *s);
@@ -88,7 +89,7 @@ static void reap_helper(struct ct_os_stopped *s) {
         ;
 }
 
-/* Two things keep a helper from tracing us though it has our user: a process that is not dumpable, and Yama. */
+/* Two things keep a helper of our own user from tracing us: a process that is not dumpable, and Yama. */
 static void allow_tracing(struct ct_os_stopped *s) {
     s->dumpable = (int)syscall1(__NR_prctl, PR_GET_DUMPABLE);
     if (s->dumpable != 1)
@@ -99,7 +100,7 @@ static void forbid_tracing(struct ct_os_stopped *s) {
     if (s->named_tracer)
         (void)syscall2(__NR_prctl, PR_SET_PTRACER, 0);
     if (s->dumpable != 1)
-        (void)syscall2(__NR_prctl, PR_SET_DUMPABLE, 0); /* 2 (root only) cannot be set; 0 lets nobody in either */
+        (void)syscall2(__NR_prctl, PR_SET_DUMPABLE, 0); /* 2 cannot be set (root only); 0 also lets nobody in */
 }
 
 static int start_helper(struct ct_os_stopped *s) {
@@ -108,7 +109,8 @@ static int start_helper(struct ct_os_stopped *s) {
     if (failed(pid))
         return CT_ERR_SYSTEM;
     s->helper_pid = (int)pid;
-    s->named_tracer = !failed(syscall2(__NR_prctl, PR_SET_PTRACER, pid)); /* refused, and not needed, without Yama */
+    /* without Yama it is refused, and not needed */
+    s->named_tracer = !failed(syscall2(__NR_prctl, PR_SET_PTRACER, pid));
     return CT_OK;
 }
 
@@ -142,7 +144,7 @@ int ct_os_stop_threads_within(struct ct_os_stopped **out, unsigned limit_ms) {
         status = wait_for_stop(s);
     forbid_tracing(s);
     if (status != CT_OK) {
-        release(s);
+        release_stop(s);
         return status;
     }
     *out = s;
@@ -156,10 +158,10 @@ int ct_os_stop_threads(struct ct_os_stopped **out) {
 void ct_os_resume_threads(struct ct_os_stopped *s) {
     ct_stop_set(&s->command, COMMAND_RESUME);
     reap_helper(s);
-    release(s);
+    release_stop(s);
 }
 
-/* ---- what is stopped ---- */
+/* ---- the stopped threads ---- */
 
 static bool helper_lives(const struct ct_os_stopped *s) {
     return __atomic_load_n(&s->helper, __ATOMIC_ACQUIRE) == HELPER_STOPPED;

@@ -1,8 +1,8 @@
-/* The helper process of ct_os_stop_threads: it traces the threads, since nobody may trace his own thread group.
+/* The helper process of ct_os_stop_threads. It traces the threads, because a thread cannot trace its own thread group.
  *
- * It runs in the caller's memory with the caller's thread pointer, so it must not touch thread-local storage; all its
- * signals are blocked, so no handler of the program ever runs in it; it has a descriptor table of its own, so the
- * program's descriptor numbers do not change (seize.h tells the rest). */
+ * It runs in the caller's memory with the caller's thread pointer, so it must not touch thread-local storage. All its
+ * signals are blocked, so no handler of the program ever runs in it. It has its own descriptor table, so the program's
+ * descriptor numbers do not change. See also seize.h. */
 #include "stop.h"
 
 #include <linux/close_range.h>
@@ -11,11 +11,11 @@
 #include <linux/signal.h>
 
 enum {
-    SLICE_MS = 10, /* longest sleep before a look at threads that give no sign */
+    SLICE_MS = 10, /* longest sleep before threads without news are checked */
     KILLED_CHECK_MS = 50,
 };
 
-/* Sleeps until some thread has news (SIGCHLD, which is blocked and so stays pending), or the slice is over: false. */
+/* Sleeps until some thread has news: SIGCHLD, which is blocked and so stays pending. False: the slice is over. */
 static bool sleep_for_news(void) {
     struct __kernel_timespec slice = {0, SLICE_MS * 1000000};
     uint64_t child = 1ull << (SIGCHLD - 1);
@@ -39,7 +39,7 @@ static int stop_all(struct ct_os_stopped *s) {
     return ct_seize_all(&s->set, s->limit_ms);
 }
 
-/* ---- life ---- */
+/* ---- life of the helper ---- */
 
 static void wait_for_resume(struct ct_os_stopped *s) {
     while (!ct_stop_wait_while(&s->command, COMMAND_STOP, KILLED_CHECK_MS))
@@ -47,13 +47,13 @@ static void wait_for_resume(struct ct_os_stopped *s) {
             return;
 }
 
-/* Our end detaches every thread, all at once: one by one, those that already run would keep us from the processor while
- * the others still stand. Only a signal is handed back here (the end would too, as it was never taken off the wait
- * queue, but then it is not said anywhere). */
+/* When we end, the kernel detaches all threads at once. If we detached them one by one, those that already run would
+ * keep us from the processor while the others are still stopped. Only a signal is handed back here. (Our end would do
+ * that too, as the signal was never taken off the wait queue, but that is not documented.) */
 static void prepare_resume(const struct seize_set *set) {
     for (size_t i = 0; i < set->count; i++)
         if (set->threads[i].stopped && set->threads[i].changed)
-            (void)ct_seize_write_registers(set, &set->threads[i]); /* fails only when the thread was killed */
+            (void)ct_seize_write_registers(set, &set->threads[i]); /* fails only if the thread was killed */
     for (size_t i = 0; i < set->count; i++)
         if (set->threads[i].stopped && set->threads[i].signal)
             (void)syscall4(__NR_ptrace, PTRACE_DETACH, set->threads[i].tid, 0, set->threads[i].signal);
@@ -63,12 +63,13 @@ static void settle_in(const struct ct_os_stopped *s) {
     struct {
         uint64_t handler, flags, restorer, mask;
     } by_default = {0, 0, 0, 0};
-    /* Only a SIGCHLD that is not ignored is sent for stops; this table of handlers is ours alone. */
+    /* SIGCHLD is sent for stops only if it is not ignored; this table of handlers is ours alone. */
     (void)syscall4(__NR_rt_sigaction, SIGCHLD, &by_default, 0, sizeof by_default.mask);
-    (void)syscall2(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL); /* the caller's end (exit, exec) is ours */
+    (void)syscall2(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL); /* if the caller ends (exit, exec), so do we */
     if (syscall0(__NR_getppid) != s->set.pid)
         (void)syscall1(__NR_exit_group, 1);
-    (void)syscall3(__NR_close_range, 0, ~0u, CLOSE_RANGE_UNSHARE); /* without it (before 5.9) we share: no harm */
+    /* fails before Linux 5.9: then we share the table, which is harmless */
+    (void)syscall3(__NR_close_range, 0, ~0u, CLOSE_RANGE_UNSHARE);
 }
 
 void ct_stop_helper_run(void *stopped) {

@@ -1,6 +1,6 @@
 /* Raw Linux system calls: no errno (results are >= 0 or -E...), no cancellation points, no thread-local storage.
  *
- * Kernel headers only: the libc's may pull in definitions that need its library. */
+ * Includes kernel headers only: those of libc may pull in definitions that need its library. */
 #ifndef CT_OS_LINUX_SYSCALL_H
 #define CT_OS_LINUX_SYSCALL_H
 
@@ -19,7 +19,7 @@
 #include <contrail/status.h>
 #include "syscall_arch.h"
 
-/* Since Linux 4.14, 4.17 and 6.3: older headers lack them, older kernels are handled where they are used. */
+/* New in Linux 4.14, 4.17 and 6.3: older headers lack them; the code that uses them handles older kernels. */
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -57,12 +57,12 @@ static inline long sys_mprotect(uint64_t address, size_t size, int prot) {
     return syscall3(__NR_mprotect, address, size, prot);
 }
 
-/* With old_size 0 of shared memory: a second mapping of the same pages. */
+/* With old_size 0, on shared memory: makes a second mapping of the same pages. */
 static inline long sys_mremap(uint64_t from, size_t old_size, size_t new_size, int flags, uint64_t to) {
     return syscall6(__NR_mremap, (long)from, (long)old_size, (long)new_size, flags, (long)to, 0);
 }
 
-/* The value of a failed call as a status of contrail/status.h. */
+/* Converts the result of a failed call to a status of contrail/status.h. */
 static inline int status_of(long result) {
     if (result >= 0)
         return CT_OK;
@@ -106,7 +106,7 @@ static inline char *put_number(char *at, unsigned long value) {
     return at;
 }
 
-/* The beginning of /proc/PID/task/TID/NAME, as a text. Its length; 0: there is none. `size` is enough for the path. */
+/* Reads the beginning of /proc/PID/task/TID/NAME as text. Returns its length, or 0. The path must fit in `size` too. */
 static inline long read_task_file(int pid, int tid, const char *name, char *text, size_t size) {
     char *end = put_number(put_text(text, "/proc/"), (unsigned long)pid);
     put_text(put_text(put_number(put_text(end, "/task/"), (unsigned long)tid), "/"), name);

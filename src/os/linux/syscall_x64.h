@@ -1,4 +1,4 @@
-/* x86_64: the system call instruction and what the kernel fixes per architecture. */
+/* x86_64: the system call instruction, and values that the kernel fixes per architecture. */
 #ifndef CT_OS_LINUX_SYSCALL_X64_H
 #define CT_OS_LINUX_SYSCALL_X64_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define CT_PAGE_SIZE     4096u
-#define CT_ADDRESS_LIMIT 0x7ffffffff000ull /* of programs that do not ask for 57-bit addresses */
+#define CT_ADDRESS_LIMIT 0x7ffffffff000ull /* for programs that do not ask for 57-bit addresses */
 #define CT_MAP_LOW       0x40              /* MAP_32BIT */
 
 static inline long syscall6(long number, long a, long b, long c, long d, long e, long f) {
@@ -21,8 +21,8 @@ static inline long syscall6(long number, long a, long b, long c, long d, long e,
     return result;
 }
 
-/* clone with a stack of its own: the child runs run(arg) there and never comes back here. Nothing of this function's
- * frame is used by the child: `run` and `arg` travel in registers, which the kernel copies. */
+/* clone with a stack of its own: the child runs run(arg) there and never returns here. The child uses nothing of this
+ * function's frame: `run` and `arg` are in registers, which the kernel copies. */
 static inline long clone_onto(unsigned long flags, void *stack_top, int *tid, void (*run)(void *), void *arg) {
     register long r10 __asm__("r10") = (long)tid; /* child tid; parent tid is rdx */
     register long r8 __asm__("r8") = 0;

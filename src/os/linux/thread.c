@@ -1,4 +1,4 @@
-/* The calling thread on Linux, whatever the machine: signals, time. */
+/* The calling thread on Linux, for any machine: signals, time. */
 #include "os/thread.h"
 #include "syscall.h"
 

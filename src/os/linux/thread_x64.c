@@ -5,7 +5,7 @@
 #include <asm/prctl.h>
 #include <linux/auxvec.h>
 
-/* x87, SSE, AVX, and the three AVX-512 components. PKRU and AMX tiles are no business of a callback. */
+/* x87, SSE, AVX, and the three AVX-512 components. Callbacks do not change PKRU and AMX tiles. */
 #define VECTOR_FEATURES 0xe7u
 
 uint64_t ct_os_thread_pointer(void) {
@@ -24,8 +24,8 @@ void *ct_os_block(void) {
     return self;
 }
 
-/* The seventh word: glibc's rotated and mangled with a secret that the thread control block holds, which makes it no address;
- * musl's as it is. */
+/* The seventh word. glibc rotates and mangles it with a secret from the thread control block, so that it is not a valid
+ * address; musl stores it as it is. */
 uint64_t ct_os_jump_target(uint64_t jump_buffer) {
     uint64_t word = *(const uint64_t *)(jump_buffer + 48), secret; /* longjmp itself will read it */
     if (word < CT_ADDRESS_LIMIT && !(word & 7))
@@ -65,7 +65,7 @@ bool ct_os_has_gsbase(void) {
     return false;
 }
 
-/* The kernel puts the restorer's address, then a ucontext: flags, link, stack, and the registers. */
+/* A signal frame: the restorer's address, then a ucontext (flags, link, stack, registers). */
 #define FRAME_RSP      (8 + 40 + 15 * 8)
 #define FRAME_RIP      (8 + 40 + 16 * 8)
 #define FRAME_SEGMENTS (8 + 40 + 18 * 8)

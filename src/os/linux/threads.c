@@ -1,4 +1,4 @@
-/* What is known about the threads of this process without stopping them (stop.c does that). */
+/* What can be known about the threads of this process without stopping them (stop.c stops them). */
 #include "os/os.h"
 #include "os/thread.h"
 #include "syscall.h"
@@ -20,8 +20,9 @@ void ct_os_thread_name(char name[16]) {
         (void)syscall2(__NR_prctl, PR_GET_NAME, name);
 }
 
-/* By ppoll: the kernel keeps one record per thread of how an interrupted sleep goes on, and nanosleep drops it. We may sleep in a
- * thread that has yet to go on with a sleep of the program (the Stalker takes it over in the middle of one): that would end with EINTR. */
+/* Sleeps with ppoll. The kernel keeps one record per thread of how an interrupted sleep continues, and nanosleep drops
+ * it. We may sleep in a thread that has yet to continue a sleep of the program (the Stalker takes it over in the middle
+ * of one): that sleep would end with EINTR. */
 static void sleep_with(unsigned microseconds, const uint64_t *mask) {
     struct __kernel_timespec time = {microseconds / 1000000, (microseconds % 1000000) * 1000};
     (void)syscall6(__NR_ppoll, 0, 0, (long)&time, (long)mask, sizeof *mask, 0);
@@ -31,7 +32,7 @@ void ct_os_sleep_us(unsigned microseconds) {
     sleep_with(microseconds, NULL);
 }
 
-/* The kernel sets the mask and takes it back: nothing is left blocked, whatever happens meanwhile. */
+/* The kernel sets the mask and restores it: nothing stays blocked, whatever happens meanwhile. */
 void ct_os_sleep_masked_us(unsigned microseconds) {
     const uint64_t all = ~0ull;
     sleep_with(microseconds, &all);
@@ -52,10 +53,10 @@ bool ct_os_process_alive(int pid) {
 bool ct_os_single_threaded(void) {
     struct stat task;
     long status = syscall4(__NR_newfstatat, AT_FDCWD, "/proc/self/task", &task, 0);
-    return status == 0 && task.st_nlink == 3; /* a directory has two links, and one for each folder in it */
+    return status == 0 && task.st_nlink == 3; /* a directory has two links, and one for each directory in it */
 }
 
-/* ---- threads that the kernel has put into a process ---- */
+/* ---- threads that the kernel runs for a process ---- */
 
 enum { IO_WORKER = 0x10, USER_WORKER = 0x4000 }; /* flags of the kernel: PF_... */
 
@@ -68,8 +69,8 @@ static unsigned version_of(const char *text) {
     return part[0] * 100 + part[1];
 }
 
-/* Before these versions the flags meant something else, which a program's own thread can have. The name of a worker says nothing:
- * a young one has its maker's. */
+/* Before these versions the flags meant something else, which a program's own thread can have. A worker's name does not
+ * help: a new one has the name of the thread that made it. */
 static unsigned long worker_flags(void) {
     struct new_utsname names;
     names.release[0] = 0;
@@ -78,7 +79,8 @@ static unsigned long worker_flags(void) {
     return version >= 604 ? IO_WORKER | USER_WORKER : version >= 512 ? IO_WORKER : 0;
 }
 
-/* "tid (name) state parent group session terminal foreground flags": the name may hold anything, so the last parenthesis counts. */
+/* "tid (name) state parent group session terminal foreground flags". The name may contain anything, so the last
+ * parenthesis counts. */
 static unsigned long flags_of(const char *text) {
     const char *at = text, *close = text;
     for (; *at; at++)

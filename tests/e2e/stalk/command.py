@@ -501,7 +501,7 @@ def test_refused(b):
         contains(result.err.decode(), "is being followed already; `contrail detach %d` ends that" % pid)
     for command in ("mark", "exclude add x", "record off", "trigger add crash"):
         result = b.shop.run([b.arguments.contrail, "ctl", str(pid)] + command.split())
-        contains(result.err.decode(), "can only be told status, pause, resume and stop")
+        contains(result.err.decode(), "accepts only status, pause, resume and stop")
     for command in ("pause", "resume", "status"):
         same("ctl " + command, 0, b.shop.run([b.arguments.contrail, "ctl", str(pid), command]).code)
     recorder.send_signal(signal.SIGINT)
