@@ -37,7 +37,7 @@ static void close_file(struct ct_process_file *file) {
     free(file);
 }
 
-/* The vdso is no file: its bytes are read from memory. */
+/* The vdso is not a file: its bytes are read from memory. */
 static bool copy_image(struct ct_process_file *file, const struct ct_remote *remote, const struct ct_os_map *map) {
     size_t size = (size_t)(map->end - map->start);
     if (size > MAX_VDSO)

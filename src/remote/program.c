@@ -236,8 +236,8 @@ int ct_program_check(const char *program, struct ct_remote_error *error) {
         memcpy(user, path, sizeof user);
         (void)snprintf(path, sizeof path, "%s", interpreter);
     }
-    return ct_remote_say(error, CT_ERR_SPAWN_FAILED,
-                         "%s: its interpreters are scripts too, more than the kernel follows", program);
+    return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s: its interpreters are scripts too, too many for the kernel",
+                         program);
 }
 
 /* ---- what another process is about to execute ---- */

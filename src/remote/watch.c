@@ -296,7 +296,7 @@ static int settle_thread(struct ct_remote *remote, struct seize_thread *thread, 
     }
     if (stop.kind == STOP_SIGNAL) {
         signal = stop.number;
-        (void)report_signal(remote, thread->tid, &signal); /* the threads that it halts are to be stopped anyway */
+        (void)report_signal(remote, thread->tid, &signal); /* the threads that it halts must stop anyway */
         thread->signal = signal;
     }
     status = ct_trace_settle(thread->tid, signal, deadline);

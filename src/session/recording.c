@@ -112,7 +112,7 @@ static void free_missed(struct ct_recording *r) {
 /* ---- running ---- */
 
 /* Callers that wanted something before this have not applied it to the process, because it did not run. */
-static void take_wishes(struct ct_recording *r) {
+static void apply_pending(struct ct_recording *r) {
     ct_recording_bring_policy(r); /* what fails is tried again while it runs */
     (void)ct_crash_watch_begin(r);
     __atomic_store_n(&r->paused, ct_control_wants_pause(r->session), __ATOMIC_RELAXED);
@@ -124,7 +124,7 @@ void ct_recording_resume(struct ct_recording *r) {
     bool first = !r->times.resumed_at;
     if (first)
         r->times.resumed_at = ct_clock_now();
-    take_wishes(r);
+    apply_pending(r);
     /* The thread that waits for the process notices if it was killed meanwhile. */
     if (!r->paused)
         (void)ct_remote_resume(r->remote);
