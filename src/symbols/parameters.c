@@ -83,15 +83,16 @@ static bool is_register(struct ct_parameters *p, const Dwarf_Op *op, int *piece)
 
 /* The place that the location gives. A location that applies everywhere is trusted only for functions without a
  * convention: others describe a variable this way that is first moved to its place. */
-static struct ct_place place_by_location(struct ct_parameters *p, Dwarf_Die *die, uint64_t entry, bool convention) {
-    const struct ct_place unknown = {0};
+static struct ct_value_place place_by_location(struct ct_parameters *p, Dwarf_Die *die, uint64_t entry,
+                                               bool convention) {
+    const struct ct_value_place unknown = {0};
     Dwarf_Attribute attribute;
     Dwarf_Op *ops;
     size_t count;
     Dwarf_Word word;
     int piece = -1;
     if (p->dw->dwarf_attr_integrate(die, DW_AT_const_value, &attribute) && !p->dw->dwarf_formudata(&attribute, &word)) {
-        return (struct ct_place){.kind = CT_PLACE_CONSTANT, .constant = word};
+        return (struct ct_value_place){.kind = CT_VALUE_PLACE_CONSTANT, .constant = word};
     }
     if (!p->dw->dwarf_attr(die, DW_AT_location, &attribute) ||
         (convention && p->dw->dwarf_whatform(&attribute) == DW_FORM_exprloc) ||
@@ -99,7 +100,8 @@ static struct ct_place place_by_location(struct ct_parameters *p, Dwarf_Die *die
         return unknown;
     if (count != 1 || !is_register(p, &ops[0], &piece) || piece < 0)
         return unknown;
-    return (struct ct_place){.kind = CT_PLACE_REGISTERS, .piece_count = 1, .piece_size = 8, .pieces = {(uint8_t)piece}};
+    return (struct ct_value_place){
+        .kind = CT_VALUE_PLACE_REGISTERS, .piece_count = 1, .piece_size = 8, .pieces = {(uint8_t)piece}};
 }
 
 /* True when something is known about the place on entry, even that it is in the frame. */
@@ -221,7 +223,7 @@ static void forget_unlocated(struct ct_parameters *p, Dwarf_Die *list, uint64_t 
         return;
     do
         if (is_parameter(p, &child) && i < s->count && !has_location(p, &child, entry))
-            s->parameters[i++].place = (struct ct_place){0};
+            s->parameters[i++].place = (struct ct_value_place){0};
         else
             i += is_parameter(p, &child);
     while (p->dw->dwarf_siblingof(&child, &child) == 0);
@@ -274,7 +276,7 @@ static void read_signature(struct ct_parameters *p, uint64_t offset, bool clone,
     if (s->local) {
         forget_unlocated(p, &list, offset, s);
         if (may_have_lost_its_result(p, &die, &unit))
-            s->result_place = (struct ct_place){0};
+            s->result_place = (struct ct_value_place){0};
     }
     entry->known = true;
 }

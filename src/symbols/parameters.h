@@ -2,7 +2,7 @@
  *
  * The place of a value is what its location says for the entry, where that is a register or a constant; otherwise the
  * one that the calling convention gives, when the function is known to follow it. Where neither is certain the place is
- * CT_PLACE_UNKNOWN: a value that might be wrong is worse than none. One thread uses a struct ct_parameters at a
+ * CT_VALUE_PLACE_UNKNOWN: a value that might be wrong is worse than none. One thread uses a struct ct_parameters at a
  * time. */
 #ifndef CT_SYMBOLS_PARAMETERS_H
 #define CT_SYMBOLS_PARAMETERS_H
@@ -68,19 +68,19 @@ struct ct_type {
     enum ct_class classes[2];      /* of its first 16 bytes (parameters_<isa>.c) */
 };
 
-enum ct_place_kind {
-    CT_PLACE_UNKNOWN,
-    CT_PLACE_NOWHERE,   /* an empty structure */
-    CT_PLACE_REGISTERS, /* `piece_size` bytes in each of the pieces */
-    CT_PLACE_STACK,     /* at stack pointer + offset */
-    CT_PLACE_ADDRESS,   /* the first piece contains its address */
-    CT_PLACE_CONSTANT,
+enum ct_value_place_kind {
+    CT_VALUE_PLACE_UNKNOWN,
+    CT_VALUE_PLACE_NOWHERE,   /* an empty structure */
+    CT_VALUE_PLACE_REGISTERS, /* `piece_size` bytes in each of the pieces */
+    CT_VALUE_PLACE_STACK,     /* at stack pointer + offset */
+    CT_VALUE_PLACE_ADDRESS,   /* the first piece contains its address */
+    CT_VALUE_PLACE_CONSTANT,
 };
 
 enum { CT_PIECE_VECTOR = 16 };
 
-struct ct_place {
-    enum ct_place_kind kind;
+struct ct_value_place {
+    enum ct_value_place_kind kind;
     unsigned piece_count, piece_size;
     /* indexes of registers in a detail record, or CT_PIECE_VECTOR + number of the vector register */
     uint8_t pieces[4];
@@ -90,13 +90,13 @@ struct ct_place {
 struct ct_parameter {
     const char *name; /* "" when it has none */
     const struct ct_type *type;
-    struct ct_place place;
+    struct ct_value_place place;
 };
 
 struct ct_signature {
-    const char *name;             /* linkage name, or the plain one; "" */
-    const struct ct_type *result; /* kind VOID: none */
-    struct ct_place result_place; /* in the registers of a return */
+    const char *name;                   /* linkage name, or the plain one; "" */
+    const struct ct_type *result;       /* kind VOID: none */
+    struct ct_value_place result_place; /* in the registers of a return */
     struct ct_parameter *parameters;
     size_t count;
     bool variadic;   /* more may follow */
@@ -130,17 +130,18 @@ struct ct_convention {
     /* Sets the classes of a type whose parts are known. */
     void (*classify)(struct ct_type *type);
     /* Where the result is. What is needed to return it may take registers from arguments, or make them unsure. */
-    struct ct_place (*result)(struct ct_passing *passing, const struct ct_type *type);
+    struct ct_value_place (*result)(struct ct_passing *passing, const struct ct_type *type);
     /* Where the next argument is. `plain_only`: structures are not passed as in C. */
-    struct ct_place (*argument)(struct ct_passing *passing, const struct ct_type *type, bool plain_only);
-    /* Place in a detail record of a register with that number in DWARF, as in ct_place.pieces; -1: it is in none. */
+    struct ct_value_place (*argument)(struct ct_passing *passing, const struct ct_type *type, bool plain_only);
+    /* Place in a detail record of a register with that number in DWARF, as in ct_value_place.pieces; -1: it is in
+     * none. */
     int (*piece)(unsigned dwarf_register);
 };
 const struct ct_convention *ct_convention_of(const struct ct_machine *machine);
 extern const struct ct_convention ct_convention_x64, ct_convention_a64;
 
-/* Sets places that are CT_PLACE_UNKNOWN from the calling convention, as far as it is certain, and the place of the
- * result. */
+/* Sets places that are CT_VALUE_PLACE_UNKNOWN from the calling convention, as far as it is certain, and the place of
+ * the result. */
 void ct_signature_place(const struct ct_convention *convention, struct ct_signature *signature);
 
 #endif

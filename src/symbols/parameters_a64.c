@@ -108,50 +108,50 @@ static void classify(struct ct_type *type) {
 
 /* ---- arguments ---- */
 
-static struct ct_place in_vectors(unsigned first, const struct alike *alike) {
-    struct ct_place place = {.kind = CT_PLACE_REGISTERS, .piece_size = (unsigned)alike->size};
+static struct ct_value_place in_vectors(unsigned first, const struct alike *alike) {
+    struct ct_value_place place = {.kind = CT_VALUE_PLACE_REGISTERS, .piece_size = (unsigned)alike->size};
     for (unsigned i = 0; i < alike->count; i++)
         place.pieces[place.piece_count++] = (uint8_t)(CT_PIECE_VECTOR + first + i);
     return place;
 }
 
-static struct ct_place in_integers(unsigned first, unsigned count) {
-    struct ct_place place = {.kind = CT_PLACE_REGISTERS, .piece_size = 8};
+static struct ct_value_place in_integers(unsigned first, unsigned count) {
+    struct ct_value_place place = {.kind = CT_VALUE_PLACE_REGISTERS, .piece_size = 8};
     for (unsigned i = 0; i < count; i++)
         place.pieces[place.piece_count++] = (uint8_t)(first + i);
     return place;
 }
 
-static struct ct_place on_stack(struct ct_passing *s, const struct ct_type *type) {
+static struct ct_value_place on_stack(struct ct_passing *s, const struct ct_type *type) {
     if (type->align > 8)
         s->stack = (s->stack + 15) & ~UINT64_C(15);
-    struct ct_place place = {.kind = CT_PLACE_STACK, .offset = s->stack};
+    struct ct_value_place place = {.kind = CT_VALUE_PLACE_STACK, .offset = s->stack};
     s->stack += (type->size + 7) & ~UINT64_C(7);
     return place;
 }
 
 /* The caller has a copy of it, and passes its address. */
-static struct ct_place by_address(struct ct_passing *s) {
+static struct ct_value_place by_address(struct ct_passing *s) {
     if (s->integers == INTEGER_REGISTERS) {
         s->stack += 8; /* its address is on the stack: not looked for */
-        return (struct ct_place){0};
+        return (struct ct_value_place){0};
     }
-    struct ct_place place = in_integers(s->integers++, 1);
-    place.kind = CT_PLACE_ADDRESS;
+    struct ct_value_place place = in_integers(s->integers++, 1);
+    place.kind = CT_VALUE_PLACE_ADDRESS;
     return place;
 }
 
-static struct ct_place place_of(struct ct_passing *s, const struct ct_type *type, bool plain_only) {
+static struct ct_value_place place_of(struct ct_passing *s, const struct ct_type *type, bool plain_only) {
     bool structure = type->kind == CT_TYPE_STRUCT;
     unsigned words = (unsigned)((type->size + 7) / 8);
     struct alike alike;
     s->unsure |= !type->by_reference && (type->classes[0] == CT_CLASS_UNKNOWN || (structure && plain_only));
     if (s->unsure)
-        return (struct ct_place){0};
+        return (struct ct_value_place){0};
     if (type->by_reference || type->classes[0] == CT_CLASS_MEMORY)
         return by_address(s);
     if (type->classes[0] == CT_CLASS_NONE)
-        return (struct ct_place){.kind = CT_PLACE_NOWHERE};
+        return (struct ct_value_place){.kind = CT_VALUE_PLACE_NOWHERE};
     if (is_alike(type, &alike)) {
         unsigned first = s->vectors;
         s->vectors = first + alike.count <= VECTOR_REGISTERS ? first + alike.count : VECTOR_REGISTERS;
@@ -163,18 +163,18 @@ static struct ct_place place_of(struct ct_passing *s, const struct ct_type *type
 }
 
 /* Large ones are put where x8 points to, which takes no register of arguments; it is in no record. */
-static struct ct_place place_of_result(struct ct_passing *s, const struct ct_type *type) {
+static struct ct_value_place place_of_result(struct ct_passing *s, const struct ct_type *type) {
     struct alike alike;
     (void)s;
     if (type->kind == CT_TYPE_VOID)
-        return (struct ct_place){.kind = CT_PLACE_NOWHERE};
+        return (struct ct_value_place){.kind = CT_VALUE_PLACE_NOWHERE};
     if (type->by_reference || type->classes[0] == CT_CLASS_MEMORY || type->classes[0] == CT_CLASS_UNKNOWN)
-        return (struct ct_place){0};
+        return (struct ct_value_place){0};
     if (type->classes[0] == CT_CLASS_NONE)
-        return (struct ct_place){.kind = CT_PLACE_NOWHERE};
+        return (struct ct_value_place){.kind = CT_VALUE_PLACE_NOWHERE};
     if (!is_alike(type, &alike))
         return in_integers(0, (unsigned)((type->size + 7) / 8));
-    return alike.count <= RETURNED_VECTORS ? in_vectors(0, &alike) : (struct ct_place){0};
+    return alike.count <= RETURNED_VECTORS ? in_vectors(0, &alike) : (struct ct_value_place){0};
 }
 
 static int piece_of(unsigned dwarf_register) {

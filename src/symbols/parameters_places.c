@@ -16,11 +16,11 @@ void ct_signature_place(const struct ct_convention *convention, struct ct_signat
         signature->result_place = convention->result(&passing, result);
     for (size_t i = 0; i < signature->count; i++) {
         struct ct_parameter *p = &signature->parameters[i];
-        struct ct_place place = convention->argument(&passing, p->type, signature->plain_only);
-        bool both = p->place.kind == CT_PLACE_REGISTERS && place.kind == CT_PLACE_REGISTERS;
-        if (p->place.kind == CT_PLACE_UNKNOWN)
+        struct ct_value_place place = convention->argument(&passing, p->type, signature->plain_only);
+        bool both = p->place.kind == CT_VALUE_PLACE_REGISTERS && place.kind == CT_VALUE_PLACE_REGISTERS;
+        if (p->place.kind == CT_VALUE_PLACE_UNKNOWN)
             p->place = place;
         else if (both && p->place.pieces[0] != place.pieces[0] && !signature->local)
-            p->place = (struct ct_place){0}; /* they disagree: who knows */
+            p->place = (struct ct_value_place){0}; /* they disagree: who knows */
     }
 }

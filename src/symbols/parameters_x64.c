@@ -102,8 +102,8 @@ static void classify(struct ct_type *type) {
 
 /* ---- arguments ---- */
 
-static struct ct_place in_registers(struct ct_passing *s, const enum ct_class *classes) {
-    struct ct_place place = {.kind = CT_PLACE_REGISTERS, .piece_size = 8};
+static struct ct_value_place in_registers(struct ct_passing *s, const enum ct_class *classes) {
+    struct ct_value_place place = {.kind = CT_VALUE_PLACE_REGISTERS, .piece_size = 8};
     for (int i = 0; i < 2; i++)
         if (classes[i] == CT_CLASS_INTEGER)
             place.pieces[place.piece_count++] = (uint8_t)s->integers++;
@@ -112,15 +112,15 @@ static struct ct_place in_registers(struct ct_passing *s, const enum ct_class *c
     return place;
 }
 
-static struct ct_place on_stack(struct ct_passing *s, const struct ct_type *type) {
+static struct ct_value_place on_stack(struct ct_passing *s, const struct ct_type *type) {
     if (type->align > 8)
         s->stack = (s->stack + 15) & ~UINT64_C(15);
-    struct ct_place place = {.kind = CT_PLACE_STACK, .offset = 8 + s->stack}; /* after the return address */
+    struct ct_value_place place = {.kind = CT_VALUE_PLACE_STACK, .offset = 8 + s->stack}; /* after the return address */
     s->stack += (type->size + 7) & ~UINT64_C(7);
     return place;
 }
 
-static struct ct_place place_of(struct ct_passing *s, const struct ct_type *type, bool plain_only) {
+static struct ct_value_place place_of(struct ct_passing *s, const struct ct_type *type, bool plain_only) {
     static const enum ct_class pointer[2] = {CT_CLASS_INTEGER, CT_CLASS_NONE};
     unsigned integers = 0, vectors = 0;
     bool structure = type->kind == CT_TYPE_STRUCT;
@@ -129,16 +129,16 @@ static struct ct_place place_of(struct ct_passing *s, const struct ct_type *type
         if (s->integers == INTEGER_REGISTERS)
             s->unsure = true; /* its address is on the stack: not searched for */
         if (s->unsure)
-            return (struct ct_place){0};
-        struct ct_place place = in_registers(s, pointer);
-        place.kind = CT_PLACE_ADDRESS;
+            return (struct ct_value_place){0};
+        struct ct_value_place place = in_registers(s, pointer);
+        place.kind = CT_VALUE_PLACE_ADDRESS;
         return place;
     }
     s->unsure |= unknown || (structure && plain_only);
     if (s->unsure)
-        return (struct ct_place){0};
+        return (struct ct_value_place){0};
     if (type->classes[0] == CT_CLASS_NONE && type->classes[1] == CT_CLASS_NONE)
-        return (struct ct_place){.kind = CT_PLACE_NOWHERE};
+        return (struct ct_value_place){.kind = CT_VALUE_PLACE_NOWHERE};
     for (int i = 0; i < 2; i++) {
         integers += type->classes[i] == CT_CLASS_INTEGER;
         vectors += type->classes[i] == CT_CLASS_SSE;
@@ -149,19 +149,19 @@ static struct ct_place place_of(struct ct_passing *s, const struct ct_type *type
     return in_registers(s, type->classes);
 }
 
-static struct ct_place place_of_result(struct ct_passing *s, const struct ct_type *type) {
+static struct ct_value_place place_of_result(struct ct_passing *s, const struct ct_type *type) {
     struct ct_passing registers = {0};
     if (type->kind == CT_TYPE_VOID)
-        return (struct ct_place){.kind = CT_PLACE_NOWHERE};
+        return (struct ct_value_place){.kind = CT_VALUE_PLACE_NOWHERE};
     if (type->by_reference || type->classes[0] == CT_CLASS_MEMORY) {
         s->integers++; /* where the result is to be put comes first */
-        return (struct ct_place){.kind = CT_PLACE_ADDRESS, .piece_count = 1};
+        return (struct ct_value_place){.kind = CT_VALUE_PLACE_ADDRESS, .piece_count = 1};
     }
     s->unsure = type->classes[0] == CT_CLASS_UNKNOWN;
     if (type->classes[0] == CT_CLASS_X87 || type->classes[0] == CT_CLASS_UNKNOWN)
-        return (struct ct_place){0};
+        return (struct ct_value_place){0};
     if (type->classes[0] == CT_CLASS_NONE)
-        return (struct ct_place){.kind = CT_PLACE_NOWHERE};
+        return (struct ct_value_place){.kind = CT_VALUE_PLACE_NOWHERE};
     return in_registers(&registers, type->classes); /* rax rdx, xmm0 xmm1: as in the record of a return */
 }
 

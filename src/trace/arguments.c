@@ -110,8 +110,8 @@ static const struct ct_signature *signature_of(struct ct_argument_reader *r, siz
 
 /* ---- values ---- */
 
-static void show_registers(const struct ct_type *type, const struct ct_place *place, const struct ct_memory *memory,
-                           struct ct_argument *out) {
+static void show_registers(const struct ct_type *type, const struct ct_value_place *place,
+                           const struct ct_memory *memory, struct ct_argument *out) {
     const struct ct_trace_detail *detail = memory->detail;
     uint8_t bytes[sizeof place->pieces * sizeof *detail->vectors] = {0};
     size_t size = place->piece_size;
@@ -142,15 +142,15 @@ static void show_pointed(const struct ct_type *type, uint64_t address, const str
     ct_value_show(type, detail->stack + from, (size_t)type->size, memory, out);
 }
 
-static void show_value(const struct ct_type *type, const struct ct_place *place, const struct ct_memory *memory,
+static void show_value(const struct ct_type *type, const struct ct_value_place *place, const struct ct_memory *memory,
                        struct ct_argument *out) {
     const struct ct_trace_detail *detail = memory->detail;
     size_t have = 0;
     switch (place->kind) {
-    case CT_PLACE_REGISTERS:
+    case CT_VALUE_PLACE_REGISTERS:
         show_registers(type, place, memory, out);
         break;
-    case CT_PLACE_STACK:
+    case CT_VALUE_PLACE_STACK:
         if (place->offset < detail->stack_size)
             have = detail->stack_size - (size_t)place->offset;
         if (have)
@@ -159,16 +159,16 @@ static void show_value(const struct ct_type *type, const struct ct_place *place,
         else
             ct_value_unknown(out);
         break;
-    case CT_PLACE_ADDRESS: /* of a result: memory has it now, but the record does not */
+    case CT_VALUE_PLACE_ADDRESS: /* of a result: memory has it now, but the record does not */
         if (detail->type == CT_TRACE_DETAIL_CALL)
             show_pointed(type, detail->registers[place->pieces[0]], memory, out);
         else
             ct_value_pointer(detail->registers[place->pieces[0]], out);
         break;
-    case CT_PLACE_CONSTANT:
+    case CT_VALUE_PLACE_CONSTANT:
         ct_value_show(type, (const uint8_t *)&place->constant, 8, memory, out);
         break;
-    case CT_PLACE_NOWHERE:
+    case CT_VALUE_PLACE_NOWHERE:
         out->kind = CT_VALUE_OTHER;
         strcpy(out->text, "{}");
         break;

@@ -97,15 +97,15 @@ static struct ct_type *joined(const struct ct_type *first, ...) {
 
 /* ---- places ---- */
 
-static void add_place(char *text, const struct ct_place *place) {
+static void add_place(char *text, const struct ct_value_place *place) {
     char *end = text + strlen(text);
-    if (place->kind == CT_PLACE_UNKNOWN)
+    if (place->kind == CT_VALUE_PLACE_UNKNOWN)
         strcpy(end, "?");
-    else if (place->kind == CT_PLACE_NOWHERE)
+    else if (place->kind == CT_VALUE_PLACE_NOWHERE)
         strcpy(end, "{}");
-    else if (place->kind == CT_PLACE_STACK)
+    else if (place->kind == CT_VALUE_PLACE_STACK)
         sprintf(end, "[%d]", (int)place->offset);
-    else if (place->kind == CT_PLACE_ADDRESS)
+    else if (place->kind == CT_VALUE_PLACE_ADDRESS)
         end += sprintf(end, "*");
     for (unsigned i = 0; i < place->piece_count; i++) {
         unsigned piece = place->pieces[i];
