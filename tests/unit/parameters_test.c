@@ -189,8 +189,8 @@ static void test_clone(void **state) {
         uint64_t offset = (uint64_t)dlsym(subjects[i].library, "pairs") - subjects[i].base;
         const struct ct_signature *signature = ct_parameters_find(parameters, offset, true);
         assert_non_null(signature);
-        assert_int_equal(signature->parameters[0].place.kind, CT_PLACE_UNKNOWN);
-        assert_int_equal(signature->result_place.kind, CT_PLACE_UNKNOWN);
+        assert_int_equal(signature->parameters[0].place.kind, CT_VALUE_PLACE_UNKNOWN);
+        assert_int_equal(signature->result_place.kind, CT_VALUE_PLACE_UNKNOWN);
         assert_null(ct_parameters_find(parameters, offset + 1, true));
         ct_parameters_close(parameters);
     }
