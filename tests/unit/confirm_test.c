@@ -1,4 +1,5 @@
-/* Which processes count when shared memory names them: those that have the recording's memory in its place, and no others. */
+/* Which processes count when shared memory names them: those that have the recording's memory in its place, and no
+ * others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -133,8 +134,8 @@ static void unmap(void) {
     munmap((void *)ct_inject_lane_at(&r.injection), r.lane.size);
 }
 
-/* The recorder's own processes (one that traces) have the memory too, in the recorder's place: nobody waits for a request of theirs when the
- * recorded process ends. */
+/* The recorder's own processes (one that traces) have the memory too, in the recorder's place: nobody waits for a
+ * request of theirs when the recorded process ends. */
 static void test_own_process(void **state) {
     (void)state;
     int pid = make(unmap);

@@ -1,4 +1,5 @@
-/* The drain over shared memory that is made by hand: holes, gaps, depths, time, threads, full disks, latency, garbage. */
+/* The drain over shared memory that is made by hand: holes, gaps, depths, time, threads, full disks, latency,
+ * garbage. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

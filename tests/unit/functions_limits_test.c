@@ -1,5 +1,5 @@
-/* Function tables of files that are made to cost more than they are large: names that share their ends, functions that lie in one
- * another, segments without number. And files of others, which may change while they are read. */
+/* Function tables of files that are made to cost more than they are large: names that share their ends, functions that
+ * lie in one another, segments without number. And files of others, which may change while they are read. */
 #include "symbols/elf_image.h"
 #include "symbols/file_image.h"
 #include "symbols/functions.h"

@@ -1,6 +1,6 @@
-/* The index lane, from the agent's side: chunks are taken, filled, submitted, dropped; threads come and go; signal handlers
- * write in the middle of swaps; the controller dies; the process forks. Each event carries a running number as its hook, so
- * that order, losses and doubles show. */
+/* The index lane, from the agent's side: chunks are taken, filled, submitted, dropped; threads come and go; signal
+ * handlers write in the middle of swaps; the controller dies; the process forks. Each event carries a running number as
+ * its hook, so that order, losses and doubles show. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -255,7 +255,8 @@ static void test_lossless(void **state) {
         check_gaps(id, lane_drained_thread(&f, id)->events);
 }
 
-/* Idle threads hold all chunks: whoever waits for one of them waits for ever. The loss is counted, the program goes on. */
+/* Idle threads hold all chunks: whoever waits for one of them waits for ever. The loss is counted, the program goes
+ * on. */
 static void test_lossless_with_too_many_threads(void **state) {
     (void)state;
     lane_start(&f, SMALL, true, 4);

@@ -76,7 +76,8 @@ static pthread_t start_code(uint8_t *code) {
     return thread;
 }
 
-/* Moves the thread, once it stands at `from`, and sends it a signal (0: none) while it is stopped. False: it has ended before. */
+/* Moves the thread, once it stands at `from`, and sends it a signal (0: none) while it is stopped. False: it has ended
+ * before. */
 static bool move_thread(const uint8_t *from, const uint8_t *to, uint64_t call_size, int number) {
     struct ct_registers regs = {0};
     int status;

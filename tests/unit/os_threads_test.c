@@ -125,7 +125,8 @@ static void test_dead_main_thread(void **state) {
         assert_int_equal(in_child(end_main_thread), 0);
 }
 
-/* Kernel threads that work for the process are in its thread group too. They never execute its code: nobody stops them. */
+/* Kernel threads that work for the process are in its thread group too. They never execute its code: nobody stops
+ * them. */
 static void check_worker(int stops) {
     struct io_uring_params parameters = {.flags = IORING_SETUP_SQPOLL, .sq_thread_idle = 100000};
     int fd = (int)syscall(SYS_io_uring_setup, 4, &parameters);

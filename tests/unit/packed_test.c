@@ -1,5 +1,5 @@
-/* Packed index files: what comes out is what went in; files that end anywhere, were killed in the middle of a merge or are damaged
- * give what is left; links; segments. */
+/* Packed index files: what comes out is what went in; files that end anywhere, were killed in the middle of a merge or
+ * are damaged give what is left; links; segments. */
 #include "tests/tools/place_of.h"
 #include "abi/packed.h"
 #include "trace/crc32.h"

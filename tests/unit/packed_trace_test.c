@@ -1,4 +1,5 @@
-/* Packed traces as a whole: known bytes, verifying, and export as the raw files that --format atf2 would have written. */
+/* Packed traces as a whole: known bytes, verifying, and export as the raw files that --format atf2 would have
+ * written. */
 #include "tests/tools/place_of.h"
 #include "abi/packed.h"
 #include "export/export.h"
@@ -33,7 +34,8 @@ static int teardown(void **unused) {
 
 /* ---- known bytes ---- */
 
-/* Six events and a link; columns so short are not compressed. Files that were written once must be readable for ever. */
+/* Six events and a link; columns so short are not compressed. Files that were written once must be readable for
+ * ever. */
 static const char golden[] =
     "4354503101010104010000004d0000000300000000000000000000000000000000000000000000000000000000000000"
     "00000000000000000000000023a0553a"

@@ -1,6 +1,7 @@
 /* Code to plan hooks in, and an independent judge of the plans: everything is read back with Zydis.
  *
- * A subject is a piece of text at an address of its own, with functions that the test puts into it. Nothing of it runs. */
+ * A subject is a piece of text at an address of its own, with functions that the test puts into it. Nothing of it
+ * runs. */
 #ifndef PLAN_CHECK_H
 #define PLAN_CHECK_H
 

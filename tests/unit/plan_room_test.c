@@ -1,5 +1,5 @@
-/* Plans of functions that have not enough room for a jump: springboards in padding, loops to the entry, branches into the
- * first bytes, functions that move as a whole. */
+/* Plans of functions that have not enough room for a jump: springboards in padding, loops to the entry, branches into
+ * the first bytes, functions that move as a whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

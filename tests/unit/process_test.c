@@ -1,5 +1,5 @@
-/* Looking at processes from outside: threads and their backtraces, modules, symbols, registers; also of a process that is
- * hooked at the moment. Arguments: KIND=PATH of the programs to look at, all of them programs/process_target.c, and
+/* Looking at processes from outside: threads and their backtraces, modules, symbols, registers; also of a process that
+ * is hooked at the moment. Arguments: KIND=PATH of the programs to look at, all of them programs/process_target.c, and
  * contrail=PATH of the recorder. */
 #include <setjmp.h>
 #include <stdarg.h>

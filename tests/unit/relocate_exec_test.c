@@ -1,6 +1,6 @@
-/* The relocator, tested by executing: random snippets run at their original place and moved, near and far, from the same
- * random state, and must end the same: registers, flags, vector state, memory, red zone, the exit taken, the return
- * address a callee finds, and the fault if there is one.
+/* The relocator, tested by executing: random snippets run at their original place and moved, near and far, from the
+ * same random state, and must end the same: registers, flags, vector state, memory, red zone, the exit taken, the
+ * return address a callee finds, and the fault if there is one.
  *
  * Some runs are single-stepped, with all memory more than 128 bytes below rsp overwritten at each step, as signal
  * handlers do; some start in the original and are moved to the copy in the middle, as stopped threads are.

@@ -1,5 +1,5 @@
-/* The relocator's bytes, limits and errors; Zydis reads the copies. That copies do the same is shown by running them, in
- * relocate_exec_test.c. */
+/* The relocator's bytes, limits and errors; Zydis reads the copies. That copies do the same is shown by running them,
+ * in relocate_exec_test.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* A process that stays traced while it runs: every signal is told before it is delivered, and the program behaves as if
- * nobody watched. The programs are functions of this file that run in a child. Every test runs twice: with a tracer that is a process
- * of its own, and with one that is a thread. */
+ * nobody watched. The programs are functions of this file that run in a child. Every test runs twice: with a tracer
+ * that is a process of its own, and with one that is a thread. */
 #include "remote_util.h"
 
 #include <poll.h>
@@ -367,8 +367,8 @@ static void stop_and_go(void) {
     pthread_join(thread, NULL);
 }
 
-/* On its way from the signal's stop to that of job control it runs for a moment: so it must be found standing several times. A
- * process that runs sleeps, and never is. */
+/* On its way from the signal's stop to that of job control it runs for a moment: so it must be found standing several
+ * times. A process that runs sleeps, and never is. */
 static void wait_standing(int pid) {
     int found = 0;
     for (int i = 0; i < 10000 && found < 10; i++) {

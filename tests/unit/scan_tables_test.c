@@ -124,7 +124,8 @@ static void test_table_of_others(void **state) {
     ct_scan_free(&s.scan);
 }
 
-/* What is read behind the end of a table may look like code by chance: near an entry only starts of instructions count. */
+/* What is read behind the end of a table may look like code by chance: near an entry only starts of instructions
+ * count. */
 static void test_implausible_targets(void **state) {
     (void)state;
     struct sample s;
@@ -304,7 +305,8 @@ static const uint8_t *read_none(void *arg, uint64_t address, size_t size) {
     return NULL;
 }
 
-/* With something on the stack it cannot be a tail call: it may go to any instruction, and near the entry that matters. */
+/* With something on the stack it cannot be a tail call: it may go to any instruction, and near the entry that
+ * matters. */
 static void test_jump_to_anywhere(void **state) {
     (void)state;
     struct sample s;

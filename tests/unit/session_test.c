@@ -1,5 +1,5 @@
-/* Sessions: every edge of the state machine, legal and illegal, with real processes; what happens to the process meanwhile.
- * Argument: the program to record. */
+/* Sessions: every edge of the state machine, legal and illegal, with real processes; what happens to the process
+ * meanwhile. Argument: the program to record. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,8 +84,8 @@ static void call_illegal(unsigned legal) {
     }
 }
 
-/* All but the legal ones fail and change nothing: not the state, not the process, not the files. The recorder makes some of those
- * itself, when it gets to it. */
+/* All but the legal ones fail and change nothing: not the state, not the process, not the files. The recorder makes
+ * some of those itself, when it gets to it. */
 static void expect_refused(unsigned legal, pid_t pid) {
     bool stopped = pid && is_stopped(pid);
     unsigned files, rounds = 0;

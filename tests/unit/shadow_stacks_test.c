@@ -1,5 +1,5 @@
-/* Shadow stacks when there is more than one stack: coroutines, signal handlers, threads that pass frames on; and stubs that
- * a signal handler interrupts, and may never return to. See shadow_test.c. */
+/* Shadow stacks when there is more than one stack: coroutines, signal handlers, threads that pass frames on; and stubs
+ * that a signal handler interrupts, and may never return to. See shadow_test.c. */
 #include "hook/stacks.h"
 #include "shadow_util.h"
 
@@ -122,7 +122,8 @@ static void test_foreign_reach(void **state) {
     fake_return_fully(&f, HOME(900));
 }
 
-/* The main thread's stack is known by its name. It grows down: what lies below it, as far as nothing is mapped, belongs to it. */
+/* The main thread's stack is known by its name. It grows down: what lies below it, as far as nothing is mapped, belongs
+ * to it. */
 static void test_home_of_the_main_thread(void **state) {
     (void)state;
     struct ct_block *b = f.block;

@@ -1,5 +1,5 @@
-/* Instructions and shapes of code that are seldom: each does what it does natively, or ends following with a reason; and what the Stalker
- * says to threads that cannot be followed. */
+/* Instructions and shapes of code that are seldom: each does what it does natively, or ends following with a reason;
+ * and what the Stalker says to threads that cannot be followed. */
 #include "stalk_util.h"
 
 #include <pthread.h>
@@ -254,7 +254,8 @@ static void test_memory_of_changes(void **state) {
     munmap(code, 4096);
 }
 
-/* Two followed threads whose code changes; a third one waits, where it was when all began. At -1 changes are found, else they are told. */
+/* Two followed threads whose code changes; a third one waits, where it was when all began. At -1 changes are found,
+ * else they are told. */
 static struct ct_stalker *changing;
 static int changing_trust;
 static pthread_barrier_t changing_barrier;

@@ -1,5 +1,6 @@
-/* The end of following, from two sides at once: a thread that is let go while it follows or unfollows itself, is in a callback, starts
- * others, ends, or runs natively in a storm of signals. Whoever is told that it is over may free everything. */
+/* The end of following, from two sides at once: a thread that is let go while it follows or unfollows itself, is in a
+ * callback, starts others, ends, or runs natively in a storm of signals. Whoever is told that it is over may free
+ * everything. */
 #include "stalk_util.h"
 
 #include <pthread.h>
@@ -92,7 +93,8 @@ static void *raise_signals(void *arg) {
     return arg;
 }
 
-/* A signal is being delivered to it when it is asked; afterwards it runs in excluded code, and does not come by any more. */
+/* A signal is being delivered to it when it is asked; afterwards it runs in excluded code, and does not come by any
+ * more. */
 static void test_natively_in_signals(void **state) {
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -217,7 +219,8 @@ static void *work_on(void *arg) {
     return NULL;
 }
 
-/* Follows and lets go one thread all the time: its handlers are ours when it is followed, whatever another thread does. */
+/* Follows and lets go one thread all the time: its handlers are ours when it is followed, whatever another thread
+ * does. */
 static void *come_and_go(void *arg) {
     volatile int other = 0;
     pthread_t thread;

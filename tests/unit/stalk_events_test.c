@@ -1,5 +1,5 @@
-/* What the Stalker says was executed, against what was: calls with their depths, every instruction beside a single-stepped run
- * of the same code, blocks beside their instructions. */
+/* What the Stalker says was executed, against what was: calls with their depths, every instruction beside a
+ * single-stepped run of the same code, blocks beside their instructions. */
 #include "stalk_util.h"
 
 #include <sys/ptrace.h>
@@ -311,8 +311,8 @@ static void check_handlers(const struct log *log) {
         check_depths(log);
 }
 
-/* A handler is a call where the program was interrupted, its return is that call's: on the same stack and on another one above or
- * below, nested, and when it is left by a jump. */
+/* A handler is a call where the program was interrupted, its return is that call's: on the same stack and on another
+ * one above or below, nested, and when it is left by a jump. */
 static void test_handlers(void **state) {
     (void)state;
     size_t size = 1 << 16;
@@ -521,7 +521,8 @@ static void test_timestamps(void **state) {
     free(log.events);
 }
 
-/* The events of `log` from the call of subject on, which are those of `reference` but for the time. No reading serves more than 16 records. */
+/* The events of `log` from the call of subject on, which are those of `reference` but for the time. No reading serves
+ * more than 16 records. */
 static void compare_fast(const struct log *reference, struct log *log) {
     size_t a = 0, b = 0, same = 0;
     uint64_t last = 0;

@@ -1,5 +1,5 @@
-/* What users of the Stalker can do: exclude code, probe calls, transform blocks, decide how far code is trusted; and what it says to
- * bad input. */
+/* What users of the Stalker can do: exclude code, probe calls, transform blocks, decide how far code is trusted; and
+ * what it says to bad input. */
 #include <contrail/stalker.h>
 
 #include <pthread.h>

@@ -114,8 +114,8 @@ static bool is_untouched(const struct stalk_thread *t) {
     return true;
 }
 
-/* Somebody wants the thread to leave while it runs, as ct_stalker_unfollow does when it finds it in the engine: it sees that when it
- * comes by with full records. */
+/* Somebody wants the thread to leave while it runs, as ct_stalker_unfollow does when it finds it in the engine: it sees
+ * that when it comes by with full records. */
 static void ask_to_leave(struct stalk_thread *t) {
     if (has_below(t))
         memset(t->records - BELOW, UNTOUCHED, BELOW);
@@ -279,7 +279,8 @@ static void on_storm(int signal, siginfo_t *info, void *context) {
         syscall(SYS_getpid);
 }
 
-/* Let go in the first instructions of a handler, between two handlers, and where a handler returns: each is counted once. */
+/* Let go in the first instructions of a handler, between two handlers, and where a handler returns: each is counted
+ * once. */
 static void test_loop_in_signals(void **state) {
     (void)state;
     struct worker w;

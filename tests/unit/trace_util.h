@@ -19,8 +19,8 @@ struct atf_index_event event_of(uint64_t time, uint64_t function, uint32_t tid, 
 void write_events(struct ct_thread_writer *writer, const struct atf_index_event *events, size_t count);
 
 /* A process directory with a right manifest, symbols and threads, to be spoilt by tests.
- * Functions of module 1: 0 "outer", 1 "inner", 2 "jump" (entry only), 3 nameless, 4 "skipped". Thread t has `events` events of
- * sample_event. */
+ * Functions of module 1: 0 "outer", 1 "inner", 2 "jump" (entry only), 3 nameless, 4 "skipped". Thread t has `events`
+ * events of sample_event. */
 #define SAMPLE_FUNCTION(n) (UINT64_C(1) << 32 | (n))
 struct sample {
     size_t threads, events;
