@@ -56,7 +56,8 @@ void e2e_skip(const char *why) __attribute__((noreturn));
 bool e2e_plain(void);
 bool e2e_listening(void);
 
-/* Hooks a function by recorder or tracing listener. The hook's number, negative with --plain. Failing fails the test. */
+/* Hooks a function by recorder or tracing listener. The hook's number, negative with --plain. Failing fails the
+ * test. */
 int e2e_record(const char *name, void *function);
 /* The same for functions that may be refused: returns the error. */
 int e2e_try_record(const char *name, void *function);

@@ -1,7 +1,8 @@
 """Call trees as text, in the notation of harness.h:
 
 f(...) was called and returned, f! was left without returning, f; is known on entry only, f? is still open; *3 repeats
-what stands before it. Here also: *+ repeats any number of times, but once at least; f^1000(...) is f in f in f, a thousand deep.
+what stands before it. Here also: *+ repeats any number of times, but once at least; f^1000(...) is f in f in f, a
+thousand deep.
 
 Trees are compared in a canonical form: no blanks, equal neighbours merged into one with a repetition."""
 import re

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """crashes.py: programs that die, or handle what others die of, under --trigger crash and --trigger signal.
 
-Output, exit code and core file are those of an untraced run; every call that the program has counted is in the trace; signals
-are in index, detail file and manifest, with the stacks as they stood."""
+Output, exit code and core file are those of an untraced run; every call that the program has counted is in the trace;
+signals are in index, detail file and manifest, with the stacks as they stood."""
 import json
 import os
 import resource
@@ -431,7 +431,8 @@ def main():
             ("fpe", dies("fpe", signal.SIGFPE, ["fpe", "main"], code=1)),
             ("abort", dies("abort", signal.SIGABRT, ["abort", "aborts", "main"])),
             ("term", dies("term", signal.SIGTERM, ["terminated", "main"])),
-            ("moved", moved), ("gdb_core", gdb_core), ("core_file", core_file), ("terminate", terminate), ("overflow", stack_overflow), ("killed", killed),
+            ("moved", moved), ("gdb_core", gdb_core), ("core_file", core_file), ("terminate", terminate),
+            ("overflow", stack_overflow), ("killed", killed),
             ("threads", threads), ("child", child), ("library", library), ("exec", executes), ("handlers", handlers),
             ("storm", storm), ("jobs", jobs), ("detach", detach), ("live", live), ("recorder_killed", recorder_killed),
             ("handlers_alone", handlers_alone), ("default", default)):

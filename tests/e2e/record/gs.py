@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""gs.py: programs that use the GS register themselves, in every way, are recorded: started, attached to, and let go again."""
+"""gs.py: programs that use the GS register themselves, in every way, are recorded: started, attached to, and let go
+again."""
 import sys
 
 import atf

@@ -1,6 +1,7 @@
 /* harness.h for programs that Contrail records from outside: nothing of Contrail is linked in. Instead of hooking, the
- * program notes in a log file which functions it would have hooked and which trees it expects, and run.py compares that with the
- * trace. Each note is one call of e2e_mark, which the trace shows too: so it is known where in the trace it belongs.
+ * program notes in a log file which functions it would have hooked and which trees it expects, and run.py compares that
+ * with the trace. Each note is one call of e2e_mark, which the trace shows too: so it is known where in the trace it
+ * belongs.
  *
  * E2E_LOG names the log, E2E_WAIT a FIFO from which a byte is read before the program begins (attach). Without them the
  * program only checks itself. */

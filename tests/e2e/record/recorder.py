@@ -189,7 +189,8 @@ class Workshop:
         return json.loads(result.out)
 
     def wait_for_events(self, pid, count):
-        wait_for("%d events of process %d are written" % (count, pid), lambda: self.status(pid)["events"]["written"] >= count)
+        wait_for("%d events of process %d are written" % (count, pid),
+                 lambda: self.status(pid)["events"]["written"] >= count)
 
     def detach(self, pid, process):
         result = self.run([self.contrail, "detach", str(pid)])

@@ -1,5 +1,5 @@
-/* Faults that become exceptions (-fnon-call-exceptions): the handler throws, and the unwinder begins at the instruction that had the
- * fault, the first or second of its function. And a walk over the stack from there. */
+/* Faults that become exceptions (-fnon-call-exceptions): the handler throws, and the unwinder begins at the instruction
+ * that had the fault, the first or second of its function. And a walk over the stack from there. */
 #include "zoo.h"
 #include <csignal>
 #include <cstdint>

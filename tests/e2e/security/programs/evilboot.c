@@ -1,8 +1,10 @@
-/* A process that was never recorded, with tables in its memory as a recorder that was killed leaves them, crafted to do harm to
- * whoever cleans up after that recorder: evilboot MODE FILE OTHER. FILE gets a number that grows as long as the process runs, and
- * behind it what is in the slot of a return address; OTHER is a file that some modes map.
+/* A process that was never recorded, with tables in its memory as a recorder that was killed leaves them, crafted to do
+ * harm to whoever cleans up after that recorder: evilboot MODE FILE OTHER. FILE gets a number that grows as long as the
+ * process runs, and behind it what is in the slot of a return address; OTHER is a file that some modes map.
  *
- * The shared memory, found by its name, leads to boot, that to the runtime, that to a block, to which a thread's GS leads too. The thread's stack is the lowest part of a large mapping, and what lies above it may look like frames of handlers. */
+ * The shared memory, found by its name, leads to boot, that to the runtime, that to a block, to which a thread's GS
+ * leads too. The thread's stack is the lowest part of a large mapping, and what lies above it may look like frames of
+ * handlers. */
 #include "abi/boot_abi.h"
 #include "abi/shm_abi.h"
 #include "abi/stalk_abi.h"

@@ -1,8 +1,9 @@
 /* What the hostile programs share: a heartbeat, the lane that contrail has mapped into them, and writing to it.
  *
- * Each program does one kind of harm to whoever records it, and must go on working itself: hostile_beat() leaves a byte in standard
- * output every few milliseconds. Standard error has a line "attacked" once the harm is done, so that no test passes because
- * nothing happened. Writes go through the kernel: what is not mapped any more, or not writable, is no crash of ours. */
+ * Each program does one kind of harm to whoever records it, and must go on working itself: hostile_beat() leaves a byte
+ * in standard output every few milliseconds. Standard error has a line "attacked" once the harm is done, so that no
+ * test passes because nothing happened. Writes go through the kernel: what is not mapped any more, or not writable, is
+ * no crash of ours. */
 #ifndef HOSTILE_H
 #define HOSTILE_H
 
