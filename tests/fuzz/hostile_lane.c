@@ -1,10 +1,10 @@
-/* A hostile target against the drain, the requests and the tables of following: it writes what it likes, where it likes, when
- * it likes into the memory that it shares with the recorder. Nothing may crash, hang, eat memory or disk without bound, or
- * touch a process that is not the target's.
+/* A hostile target against the drain, the requests and the tables of following: it writes what it likes, where it
+ * likes, when it likes into the memory that it shares with the recorder. Nothing may crash, hang, eat memory or disk
+ * without bound, or touch a process that is not the target's.
  *
- * The input is the target's program (enum operation). It runs on the drain thread, before each pass; what it does `later`
- * happens in the middle of one, right before the recorder loads from the shared memory for the n-th time. As a libFuzzer target
- * (scripts/fuzz-hostile.sh), or alone: replays the files and directories given as arguments. */
+ * The input is the target's program (enum operation). It runs on the drain thread, before each pass; what it does
+ * `later` happens in the middle of one, right before the recorder loads from the shared memory for the n-th time. As a
+ * libFuzzer target (scripts/fuzz-hostile.sh), or alone: replays the files and directories given as arguments. */
 #include "session/children.h"
 #include "follow/stalk_internal.h"
 #include "abi/event.h"

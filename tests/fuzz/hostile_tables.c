@@ -1,9 +1,11 @@
-/* A hostile target against what is read from its own memory: the tables by which hooks and agent are taken out again (inject/eject.c,
- * follow/stalk_leave.c), and the shadow stacks by which its stacks are walked (inspect/process_shadow.c). It has never been recorded:
- * everything there is made up, and there may be as much of it as there are addresses. Nothing may crash, and the work is limited.
+/* A hostile target against what is read from its own memory: the tables by which hooks and agent are taken out again
+ * (inject/eject.c, follow/stalk_leave.c), and the shadow stacks by which its stacks are walked
+ * (inspect/process_shadow.c). It has never been recorded: everything there is made up, and there may be as much of it
+ * as there are addresses. Nothing may crash, and the work is limited.
  *
- * The input says what lies in the memory of a process that does not exist (enum operation), then that is taken for a recorded one. As
- * a libFuzzer target (scripts/fuzz-hostile.sh), or alone: replays the files and directories given as arguments. */
+ * The input says what lies in the memory of a process that does not exist (enum operation), then that is taken for a
+ * recorded one. As a libFuzzer target (scripts/fuzz-hostile.sh), or alone: replays the files and directories given as
+ * arguments. */
 #include "abi/boot_abi.h"
 #include "abi/shm_abi.h"
 #include "abi/stalk_abi.h"

@@ -386,8 +386,8 @@ def main():
             with open(path, "rb") as f:
                 content = f.read()
             for b in blocks_of(content, is_finished(content)):
-                print("%10d %-6s %6d bytes %6d from %d, depth %d" % (b.at, names.get(b.type, "?"), b.size, b.count, b.first,
-                                                                     b.depth))
+                print("%10d %-6s %6d bytes %6d from %d, depth %d" % (b.at, names.get(b.type, "?"), b.size, b.count,
+                                                                     b.first, b.depth))
             continue
         data, finished, tid, first = read(path, False)
         for i in range(len(data) // 32):
