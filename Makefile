@@ -10,7 +10,8 @@ ifeq ($(origin CXX),default)
 CXX := g++
 endif
 
-.PHONY: all tool help setup setup-long demo check test bench check-all check-decoder check-layers format coverage install deb picture clean fidelity torture
+.PHONY: all tool help setup setup-long demo check test bench check-all check-decoder check-layers format coverage \
+	install deb picture clean fidelity torture
 
 all: $(BUILD)/build.ninja ## build everything into build/; the command line tool is build/contrail
 	@ninja -C $(BUILD)
