@@ -153,7 +153,7 @@ static void test_debuglink_in_directories(void **state) {
     assert_true(finds(&search));
 }
 
-/* Another file of the same name: its checksum tells. */
+/* Another file of the same name: its checksum differs. */
 static void test_wrong_checksum(void **state) {
     (void)state;
     prepare(without_id);
@@ -275,7 +275,7 @@ static void test_unpack_limit(void **state) {
 
 /* ---- damage ---- */
 
-/* What the module itself tells is there as it is without the debug file; in the midst of its functions is nothing to be
+/* What the module itself has is there as it is without the debug file; in the midst of its functions is nothing to be
  * hooked. */
 static void expect_harmless(const struct ct_debug_search *search) {
     struct ct_functions *own, *full;

@@ -68,7 +68,7 @@ struct kind {
 
 #define MAX_WINDOWS 4000
 #define AT_ONCE     700 /* instructions that are hit one by one; in longer windows the rest is waiting */
-#define REST        40  /* signals behind them */
+#define REST        40  /* signals after them */
 
 static struct lane_fixture f;
 static struct ct_windows windows;

@@ -1,7 +1,7 @@
-/* Stopping the threads of one's own process: that they stand still, whoever they are, and how it fails. */
+/* Stopping the threads of one's own process: that all of them stop, and how it fails. */
 #include "stop_util.h"
 
-/* ---- busy threads stand still ---- */
+/* ---- busy threads stop ---- */
 
 static void check_still(int n, int cycles) {
     static uint64_t before[MAX_THREADS];
@@ -285,7 +285,7 @@ static void test_without_privileges(void **state) {
 
 static int go_fds[2], done_fds[2];
 
-/* A process that traces one of our threads until it is told to end. */
+/* A process that traces one of our threads until it is asked to end. */
 static pid_t start_tracer(int tid) {
     char byte = 0;
     assert_int_equal(pipe(go_fds), 0);

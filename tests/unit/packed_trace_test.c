@@ -155,7 +155,7 @@ static int compare_one(const char *path, const struct stat *status, int type, st
     return 0;
 }
 
-/* Every file of `a` is the same in `b`, and there are so many. */
+/* Every file of `a` is equal in `b`, and there are this many. */
 static void assert_same(const char *a, const char *b, size_t files) {
     other = b;
     base_length = strlen(a);
@@ -197,7 +197,7 @@ static void good_traces_are_good(void **unused) {
     assert_int_equal(status, 0);
 }
 
-/* Whichever byte is wrong, it is told, and told of the right file. */
+/* Whichever byte is wrong, it is reported, for the right file. */
 static void each_byte_counts(void **unused) {
     (void)unused;
     char text[4000];

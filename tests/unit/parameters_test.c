@@ -180,7 +180,7 @@ static void test_random(void **state) {
         }
 }
 
-/* Of functions that the compiler has made from others only what their locations tell is believed. */
+/* Of functions that the compiler has made from others only what their locations say is believed. */
 static void test_clone(void **state) {
     (void)state;
     struct ct_parameters *parameters;

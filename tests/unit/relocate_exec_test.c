@@ -161,7 +161,7 @@ static int scribble(void *arg, uint64_t *pc, uint64_t rsp) {
     return 1;
 }
 
-/* A thread that stands in the original is moved to the same instruction in the copy. */
+/* A thread in the original is moved to the same instruction in the copy. */
 static int transfer(void *arg, uint64_t *pc, uint64_t rsp) {
     struct copy *c = arg;
     (void)rsp;

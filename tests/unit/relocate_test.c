@@ -323,7 +323,7 @@ static void test_unsupported(void **state) {
     }
 }
 
-/* Too small a buffer: an error, the length as it was, nothing written behind it. */
+/* Too small a buffer: an error, the length as it was, nothing written past it. */
 static void test_no_space(void **state) {
     (void)state;
     static const struct {

@@ -379,7 +379,7 @@ static void test_death_before_the_stop(void **state) {
     }
 }
 
-/* Somebody kills the tracer alone: the target runs, and we are told. */
+/* Somebody kills the tracer alone: the target runs, and we get an error. */
 static void test_death_of_the_tracer(void **state) {
     (void)state;
     struct target target;
@@ -416,7 +416,7 @@ static void test_death_and_sleep(void **state) {
         struct timespec pause = {0, 300000000};
         _exit(nanosleep(&pause, NULL) != 0);
     }
-    for (int i = 0; i < 600 && state_of(pid) != 'Z'; i++) { /* begun anew each time it would never end */
+    for (int i = 0; i < 600 && state_of(pid) != 'Z'; i++) { /* begun again each time it would never end */
         int child = fork();
         if (child == 0) {
             struct ct_remote *remote = NULL;

@@ -20,7 +20,7 @@ static void check_refused(int pid, int status, const char *word) {
     assert_non_null(strstr(error.text, word));
 }
 
-/* One whose name tells that it stays: other processes, and many of the kernel's, may end before they are looked at
+/* One whose name says that it stays: other processes, and many of the kernel's, may end before they are looked at
  * again. */
 static int find_kernel_thread(void) {
     char name[32] = "";

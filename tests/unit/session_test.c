@@ -256,7 +256,7 @@ static void test_killed(void **state) {
     assert_non_null(strstr(manifest(), "\"reason\":\"signal\",\"signal\":9"));
 }
 
-/* It dies while it stands still: hooked and not resumed, and paused; and before it is hooked. */
+/* It dies while it is stopped: hooked and not resumed, and paused; and before it is hooked. */
 static void test_killed_while_attached(void **state) {
     (void)state;
     create();
@@ -272,7 +272,7 @@ static void test_killed_while_attached(void **state) {
         kill(pid, SIGKILL);
         struct ct_session_event what = wait_for_event();
         assert_int_equal(what.kind, CT_SESSION_EVENT_EXITED);
-        assert_int_equal(what.exit_status, SIGKILL); /* nobody has waited for it yet: /proc tells */
+        assert_int_equal(what.exit_status, SIGKILL); /* nobody has waited for it yet: /proc has it */
         assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);
         end_process(pid, SIGKILL);
     }

@@ -106,7 +106,7 @@ static void test_stack_is_reused(void **state) {
     expect_empty();
 }
 
-/* Away from the thread's own stack nothing tells where one ends: close slots are taken for one stack. */
+/* Away from the thread's own stack it is unknown where one ends: close slots are taken for one stack. */
 static void test_foreign_reach(void **state) {
     (void)state;
     struct ct_block *b = f.block;
@@ -198,7 +198,7 @@ static void test_parking(void **state) {
     }
 }
 
-/* When the table is full, old ones go; whoever has just been parked is found. */
+/* When the table is full, old ones go; one that has just been parked is found. */
 static void test_parking_is_bounded(void **state) {
     (void)state;
     struct ct_runtime *rt = &f.runtime;
@@ -510,7 +510,7 @@ static void test_jump_out_then_return(void **state) {
     }
 }
 
-/* longjmp tells where it goes. */
+/* longjmp says where it goes. */
 static void test_jump_out_by_longjmp(void **state) {
     (void)state;
     for (enum flight flight = CLAIMED; flight < FLIGHTS; flight++) {

@@ -1,5 +1,5 @@
 /* Shadow stacks: calls and returns that pair, frames that are left, tail calls, unwinders. On memory that only looks
- * like stacks, with stubs that are only bytes; what is recorded tells the story. */
+ * like stacks, with stubs that are only bytes; what is recorded shows what happened. */
 #include "shadow_util.h"
 
 /* ---- ordinary calls ---- */

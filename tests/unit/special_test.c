@@ -93,7 +93,7 @@ static void test_walker_calls(void **state) {
     assert_string_equal(recorded(&f), "C4 R4 R2 R1");
 }
 
-/* The frame that walked returns, unseen: it is told when something is called next. */
+/* The frame that walked returns, unseen: its end is recorded when something is called next. */
 static void test_frame_returns_unseen(void **state) {
     (void)state;
     walk();
@@ -303,7 +303,7 @@ static void test_clone_by_its_code(void **state) {
     assert_int_equal(f.block->attention, 0);
 }
 
-/* A thread pointer that is the same in all threads does not tell whose block it is. */
+/* A thread pointer that is the same in all threads does not say whose block it is. */
 static void test_clone_without_thread_pointers(void **state) {
     (void)state;
     f.block->thread_pointer = 0;

@@ -1,4 +1,4 @@
-/* Code that changes while it runs, as compilers at run time change theirs: every change is seen by whoever comes next.
+/* Code that changes while it runs, as compilers at run time change theirs: every change is seen by the next thread.
  * By the thread itself, by another one, through another mapping, in a fault's handler; with alignment checks on, and
  * with signals at any place. */
 #include "stalk_util.h"
@@ -161,7 +161,7 @@ static void test_alignment(void **state) {
     munmap(code, SIZE);
 }
 
-/* The callee returns elsewhere: natural for who deoptimizes. */
+/* The callee returns elsewhere: natural for code that deoptimizes. */
 static void test_return(void **state) {
     (void)state;
     uint8_t *code = make_caller();

@@ -435,7 +435,7 @@ static void test_exec(void **state) {
     }
 }
 
-/* Each block is told before its instructions, and they cover it. */
+/* Each block is reported before its instructions, and they cover it. */
 static void test_blocks(void **state) {
     (void)state;
     struct log log;
@@ -578,7 +578,7 @@ NOINLINE static int waits(int n) {
         for (int k = 0; k < i % 17; k++)
             sum += recurse(k & 1);
         if (i & 1) {
-            static const struct timespec pause = {0, 100000}; /* more than so many ticks, at whatever rate: */
+            static const struct timespec pause = {0, 100000}; /* more than this many ticks, at whatever rate: */
             earliest[i] = counter() + 10000;
             long result = SYS_nanosleep;
             __asm__ volatile("syscall" : "+a"(result) : "D"(&pause), "S"(NULL) : "rcx", "r11", "memory");
@@ -590,7 +590,7 @@ NOINLINE static int waits(int n) {
     return sum;
 }
 
-/* What takes long is not told as the time of what came after it. */
+/* What takes long is not reported as the time of what came after it. */
 static void test_fast_clock_waits(void **state) {
     (void)state;
     struct ct_stalker *stalker;

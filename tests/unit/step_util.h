@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 struct step_window {
-    uint64_t end;  /* where the thread stops by itself when the window is over: the address behind a breakpoint */
+    uint64_t end;  /* where the thread stops by itself when the window is over: the address after a breakpoint */
     uint64_t *pcs; /* its instructions, as they were run */
     int length;
 };

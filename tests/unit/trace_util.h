@@ -25,13 +25,13 @@ void write_events(struct ct_thread_writer *writer, const struct atf_index_event 
 struct sample {
     size_t threads, events;
     uint64_t part;        /* events per file, 0: all in one */
-    uint64_t detail;      /* every so many events one has a detail record, 0: none has */
+    uint64_t detail;      /* every n-th event has a detail record, 0: none has */
     uint64_t detail_part; /* bytes per detail file, 0: all in one */
     bool packed;          /* index.ctp */
     bool unfinished;      /* the manifest says so, and the files have no footers */
     const char *gaps;     /* of thread 0, JSON; NULL: none */
     const char *reason;   /* of the end; NULL: none */
-    int64_t wrong_events; /* added to what the manifest tells of thread 0 */
+    int64_t wrong_events; /* added to what the manifest says of thread 0 */
 };
 /* outer(inner, jump) over and over; some inner frames end by an exception. Times rise by 1 to 9. */
 struct atf_index_event sample_event(size_t thread, uint64_t sequence);

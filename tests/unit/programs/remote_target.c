@@ -251,7 +251,7 @@ static void do_seccomp(void) { /* forbids mmap and personality: with EPERM */
     do_nanosleep();
 }
 
-/* remote_target tracer PID: somebody who traces that process until the end. */
+/* remote_target tracer PID: traces that process until the end. */
 static int trace(int pid) {
     char byte;
     if (ptrace(PTRACE_SEIZE, pid, 0, 0) != 0)
