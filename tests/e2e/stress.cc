@@ -224,7 +224,7 @@ int main(int argc, char **argv) {
     printf("%ld rounds, %zu calls, %zu returns, %zu left, %zu open\n", rounds, s.calls, s.returns, s.left, s.open);
     if (!e2e_plain()) {
         /* A drain passes over the slot of a stub that a handler has interrupted, and counts it: then an end may be
-         * without its call, and what is left and open cannot be told exactly. */
+         * without its call, and what is left and open is not known exactly. */
         struct ct_hooks_statistics counted = {};
         counted.size = sizeof counted;
         ct_hooks_statistics(e2e_hooks, &counted);

@@ -43,7 +43,7 @@ def calls_of(contrail, session, program):
 
 
 def lost_records(session):
-    """Loss is never silent: so many may be missing, and no more."""
+    """Loss is never silent: this many may be missing, and no more."""
     manifest = json.loads(next(session.glob("pid_*/manifest.json")).read_text())
     return sum(manifest["detail"]["lost"].values())
 

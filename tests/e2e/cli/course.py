@@ -281,7 +281,7 @@ class Terminal(driver.TerminalTest):
 
 
 class Options(unittest.TestCase):
-    """Words of the command line are what the session is told."""
+    """Words of the command line are what the session gets."""
 
     def options(self, *words):
         done = run("spawn", *words, "true", session="options")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""man.py CONTRAIL DIRECTORY: every command has a manual page there, man(1) has nothing to say against it, and it tells
-all that --help tells."""
+"""man.py CONTRAIL DIRECTORY: every command has a manual page there, man(1) has nothing to say against it, and it has
+all that --help says."""
 
 import os
 import re

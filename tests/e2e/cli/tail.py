@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tail.py CONTRAIL STEPS LIBRARY: `contrail tail` beside real recordings of a program that does a step when it is told
+"""tail.py CONTRAIL STEPS LIBRARY: `contrail tail` beside real recordings of a program that does a step when it is asked
 to."""
 
 import collections
@@ -78,7 +78,7 @@ class Tail(unittest.TestCase):
         return tail
 
     def finish(self, *tails):
-        """The recording ends, and with it those who watch it."""
+        """The recording ends, and with it the commands that watch it."""
         self.assertEqual(self.recorder.end(), 0)
         for tail in tails:
             self.assertEqual(tail.end(), 0, tail.errors)
@@ -184,7 +184,7 @@ class Tail(unittest.TestCase):
         self.assertIn("step_a", alone.seen)
 
     def test_deleted_events(self):
-        """What the recorder does not keep is told, once."""
+        """What the recorder does not keep is reported, once."""
         self.record("--keep", "256K", "--format", "atf2")
         self.recorder.tell("bbbbb")
         early = self.tail("--only", "step_a")

@@ -115,7 +115,7 @@ class Containers(Case):
         self.assertGreaterEqual(self.events(done.stderr)[1], 4, done.stderr)
 
     def test_attach(self):
-        """As `docker exec` does it: another way into the container, and the container's filter anew."""
+        """As `docker exec` does it: another way into the container, and the container's filter again."""
         process, pid = self.begin()
         for command in ("attach", "stalk"):
             line = [CONTRAIL, command] + (["--pid"] if command == "stalk" else []) + ["1"]
@@ -284,7 +284,7 @@ class Others(Case):
         return prepare
 
     def spawn_with(self, tasks):
-        """By a user who may have so many processes and threads."""
+        """By a user who may have this many processes and threads."""
         home = {**os.environ, "HOME": self.output, "XDG_CACHE_HOME": self.output}
         return self.run_command([CONTRAIL, "spawn", "-o", self.output, SUBJECT, "--once"], env=home,
                                 preexec_fn=self.limited(resource.RLIMIT_NPROC, tasks, STRANGER))

@@ -160,7 +160,7 @@ def dies(way, number, frames, **more):
 
 
 def moved(shop):
-    """In an instruction that runs in a stub: what is told is its place in the program."""
+    """In an instruction that runs in a stub: its place in the program is reported."""
     run = Run(shop, "moved")
     entry = expect_crash(run.trace(), signal.SIGSEGV, ["moved_load", "moved", "main"], code=1, fault=0x18)
     innermost = entry["stacks"][0]["frames"][0]
@@ -296,7 +296,7 @@ def storm(shop):
 
 
 def jobs(shop):
-    """Job control, sigwait and EINTR; also where signals of that kind are told."""
+    """Job control, sigwait and EINTR; also where signals of that kind are reported."""
     Run(shop, "jobs")
     trace = Run(shop, "jobs", ["--trigger", "signal=CONT", "--trigger", "signal=WINCH", "--no-children"]).trace()
     if [s["name"] for s in signals_of(trace)] != ["SIGCONT", "SIGWINCH"]:
@@ -387,7 +387,7 @@ def handlers_alone(shop):
         os.mkfifo(gate)
     process = shop.start([PROGRAM["faults"].path], environment={"E2E_WAIT": gates[0], "E2E_WAIT_END": gates[1]})
     for gate in gates:
-        with open(gate, "wb") as f:  # it stands there
+        with open(gate, "wb") as f:  # it is there
             recorder = shop.attach(process.pid, shop.new_output())
             if gate == gates[0]:
                 recorder.kill()

@@ -13,7 +13,7 @@ import atf
 import detail_file
 import session_case
 
-# Calls on stacks of its own: in each word above the stack pointer stands its address, turned round.
+# Calls on stacks of its own: each word above the stack pointer holds its own address, with bits flipped.
 EDGES = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -27,7 +27,7 @@ __attribute__((noipa)) long probe(long kind, long number) {
     return kind * 1000 + number;
 }
 enum { SIZE = 16 * 4096 };
-static char *map(void) { /* nothing can be read behind it */
+static char *map(void) { /* nothing can be read past it */
     char *at = mmap(NULL, SIZE + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     mprotect(at + SIZE, 4096, PROT_NONE);
     return at;

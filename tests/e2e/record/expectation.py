@@ -1,4 +1,4 @@
-"""What a program must do, from its .expect file (README.md tells the format), and the comparison with a trace."""
+"""What a program must do, from its .expect file (README.md has the format), and the comparison with a trace."""
 import os
 import re
 

@@ -28,7 +28,7 @@ FAILS = r"""
 #define LAST 1000000
 __attribute__((noipa)) int step(long number, const char *text, unsigned *state, long a, long b, long c, long d,
                                 long e) {
-    unsigned char stack[120]; /* behind the return address: a function that looks at that is recorded on entry only */
+    unsigned char stack[120]; /* after the return address: a function that looks at that is recorded on entry only */
     uintptr_t entry = (uintptr_t)__builtin_frame_address(0) + 8;
     if (number == LAST)
         memcpy(stack, (const void *)(entry + 8), sizeof stack); /* before *state, which is there too, changes */
@@ -128,7 +128,7 @@ class Told:
             self.case.assertEqual(self.process.stdout.readline(), line[0] + "\n")
 
     def fork(self):
-        """The pid of a child, and what tells it what to do."""
+        """The pid of a child, and the pipe for its commands."""
         os.mkfifo(self.case.path("child"))
         self.send("f0")
         pipe = open(self.case.path("child"), "w")
@@ -308,7 +308,7 @@ class Fails(FlightCase):
         records, at, _, window = self.check("--trigger", "return=step:lt:-20", "--only", "step", "--pre-roll-events",
                                             "41", "--post-roll-events", "10", "--format", "atf2")
         self.check_before(records, at, 20)
-        self.assertEqual((at, len(records)), (40, 52))  # 41 before the return, which is marked; 10 behind it
+        self.assertEqual((at, len(records)), (40, 52))  # 41 before the return, which is marked; 10 after it
         self.assertEqual(window["records"], 52)
 
     def test_no_stack(self):
@@ -335,7 +335,7 @@ class Marks(FlightCase):
         alphas = [when for when, name, kind in events if (name, kind) == ("alpha", atf.CALL)]
         betas = [when for when, name, kind in events if (name, kind) == ("beta", atf.RETURN)]
         marks = [(when, "symbol=alpha") for when in alphas] + [(betas[i], "return=beta:lt:0") for i in (0, 10, 11)]
-        # those whose windows overlap: the three that are told here, unless the machine was held up
+        # those whose windows overlap: the three that are asked for here, unless the machine was held up
         groups = [[marks[0]]]
         for before, mark in zip(marks, marks[1:]):
             groups += [[]] if mark[0] - before[0] > 2 * 10**8 else []
@@ -469,7 +469,7 @@ class Control(FlightCase):
         self.assertEqual((found.count("alpha"), found.count("beta")), (15, 15))
 
     def test_a_mark_soon_after_a_window(self):
-        """What is behind the end of a window is there when the next mark wants it."""
+        """What is after the end of a window is there when the next mark wants it."""
         told = self.told_with("--pre-roll-ms", "60000", "--post-roll-ms", "0")
         told.do("c10")
         told.ctl("mark")

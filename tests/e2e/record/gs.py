@@ -56,7 +56,7 @@ def look(shop, process):
 
 
 def attach(variant, when, leave=False):
-    """leave: until it is told to."""
+    """leave: until it is asked to."""
     def check(shop):
         program = built("uses_gs", variant)
         start, end = Gate(shop.path("start")), Gate(shop.path("end"))

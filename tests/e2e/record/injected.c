@@ -26,7 +26,7 @@ unsigned e2e_clobber(void) {
     return e2e_clobber_level(__builtin_cpu_supports("avx512f") ? 2 : __builtin_cpu_supports("avx") ? 1 : 0);
 }
 
-/* Programs ask when they skip what only a hook set can tell, and would have forgotten the events afterwards. */
+/* Programs ask when they skip what only a hook set can report, and would have forgotten the events afterwards. */
 bool e2e_plain(void) {
     e2e_mark("forget");
     return true;
@@ -116,7 +116,7 @@ void e2e_name(int hook, const char *name) {
     (void)hook, (void)name;
 }
 
-/* Plain programs are told that it did not work, which they don't mind. */
+/* Plain programs get the error, which they don't mind. */
 int e2e_try_record(const char *name, void *function) {
     mark("try_record %p %s", function, name);
     return CT_ERR_UNSUPPORTED;

@@ -102,7 +102,7 @@ class Controller:
         check_answer(result.out, result.code, self.answer, what)
 
     def start_recorded(self, options=()):
-        """A target and who records it."""
+        """A target and its recorder."""
         process, output = self.start_target(), self.shop.new_output()
         started = time.monotonic()
         return process, output, self.shop.attach(process.pid, output, options), time.monotonic() - started

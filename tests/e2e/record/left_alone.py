@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What is not recorded runs as it would by itself, and is told: programs that gain rights, programs of other machines,
-code that a program makes at run time.
+"""What is not recorded runs as it would by itself, and is reported: programs that gain rights, programs of other
+machines, code that a program makes at run time.
 
 Usage: left_alone.py CONTRAIL"""
 import contextlib
@@ -83,7 +83,8 @@ class LeftAlone(session_case.SessionCase):
                               check=True).stdout
 
     def check_foreign(self, name, what, before=()):
-        """As by itself; when it runs, that it does so unrecorded is told. By a child, and in place of the program."""
+        """As by itself; when it runs, contrail reports that it does so unrecorded. By a child, and in place of the
+        program."""
         program = self.path(name)
         for script in (f"{program}; echo $?", f"exec {program}"):
             plain = subprocess.run([*before, "sh", "-c", script], capture_output=True, text=True)

@@ -143,7 +143,7 @@ class Libraries(session_case.SessionCase):
         self.assertEqual(calls["built"], 32)
 
     def test_no_room(self):
-        """Libcs beyond what the recorder has room for run unhooked, and are told."""
+        """Libcs beyond what the recorder has room for run unhooked, and are reported."""
         done, manifests = self.record(self.build("loader", LOADER), "dlmopen", "1", "42", *self.plugins(APART, 1))
         self.assertEqual((done.returncode, done.stdout), (0, "0 wrong\n"), done.stderr)
         skipped = [m["skipped"].get("NO_ROOM", 0) for m in manifests[0]["modules"]]

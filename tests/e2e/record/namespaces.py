@@ -4,7 +4,7 @@ calls.
 
 Usage: namespaces.py CONTRAIL [--stalk]: recorded, or followed
 
-Inside, processes have small numbers, which outside are those of strangers. What the right ones are, the kernel tells:
+Inside, processes have small numbers, which outside are those of strangers. The kernel says what the right ones are:
 each process connects to a socket of ours."""
 import json
 import os

@@ -117,7 +117,7 @@ def setuid_program(shop):
 
 
 def tight_memory_attach(shop):
-    """No address space for us: that is told before anything is mapped, and the target does not suffer."""
+    """No address space for us: that is reported before anything is mapped, and the target does not suffer."""
     program = built("no_room")
     for verb in (["attach"], ["stalk", "--pid"]):
         gate = Gate(shop.path("gate " + verb[0]))

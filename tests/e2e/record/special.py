@@ -96,7 +96,7 @@ def progress(announced):
 
 
 def start_sequence(shop):
-    """Goes on until its input ends; also returns the file that tells how far it is."""
+    """Goes on until its input ends; also returns the file that says how far it is."""
     announced = shop.path("announced")
     process = shop.start([built("sequence").path, announced, "hold"], stdin=subprocess.PIPE)
     wait_for("the program begins", lambda: os.path.exists(announced) and os.path.getsize(announced)

@@ -289,7 +289,7 @@ class Files(unittest.TestCase):
             self.assertEqual(os.lstat(path).st_uid, MALLORY)
 
     def test_output_is_swapped(self):
-        """./traces is a directory and a link to one of root's, in turns: nothing is ever made behind the link."""
+        """./traces is a directory and a link to one of root's, in turns: nothing is ever made through the link."""
         target = self.path("mine", "target")
         os.mkdir(target)
         os.mkdir(self.path("his", "traces"))

@@ -69,7 +69,7 @@ class Program:
         return os.fstat(self.beats.fileno()).st_size
 
     def wait_for_beats(self, count=20):
-        """It works: there are so many more."""
+        """It works: there are this many more."""
         before = self.beat_count()
         deadline = time.monotonic() + TIMEOUT
         while self.beat_count() < before + count:

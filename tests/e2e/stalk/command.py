@@ -118,7 +118,7 @@ class Bench:
         return process
 
 
-# ---- what it tells ----
+# ---- what it reports ----
 
 def test_coverage(b):
     """Blocks of the program's own file are exactly what a single-stepped run executes."""
@@ -174,7 +174,7 @@ def test_marked_linkage(b):
 
 
 def interleaved(subject, stepped):
-    """Places of instructions with +NAME before the first of a call of the program's own functions, -NAME behind its
+    """Places of instructions with +NAME before the first of a call of the program's own functions, -NAME after its
     return."""
     listing = subprocess.run(["objdump", "-d", "-w", "--no-show-raw-insn", subject], stdout=subprocess.PIPE,
                              check=True).stdout.decode()
@@ -247,7 +247,7 @@ def test_code(b):
 
 
 def test_lines(b):
-    """Blocks in the report have the source lines that addr2line tells."""
+    """Blocks in the report have the source lines that addr2line prints."""
     subject = b.build("covered", "-g", name="covered_lines")
     _, directory = b.stalk(["--quiet", "--events", "block"], [subject], code=3)
     rows = json.loads(b.shop.run([b.arguments.contrail, "report", "--blocks", "--json", "--lines", "--limit", "0",
