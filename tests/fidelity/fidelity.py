@@ -3,7 +3,7 @@
 
 Each program of programs/ runs untraced (twice), recorded, recorded with all detail, followed, attached to in the
 middle, and followed from the middle on. Output, errors, exit code and files are those of the untraced run, and
-`contrail verify` has nothing to say. A table shows coverage, events, losses and slowdown. README.md tells how to add a
+`contrail verify` has nothing to say. A table shows coverage, events, losses and slowdown. README.md says how to add a
 program."""
 import argparse
 import concurrent.futures
@@ -118,7 +118,7 @@ class Runner:
 
 
 def show(run):
-    """For who writes a program file: does it do what it should?"""
+    """For the author of a program file: does it do what it should?"""
     print("exit code %d\noutput: %r\nerrors: %r\nfiles: %s" % (
         run.result.code, run.result.out[:600], run.result.err[:600],
         {name: len(run.files[name]) for name in run.files}))

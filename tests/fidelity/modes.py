@@ -268,7 +268,7 @@ def differences(native, other):
 
 
 def look_at(shop, output):
-    """`verify` has nothing to say; coverage in percent (None: not told), events and losses of all processes."""
+    """`verify` has nothing to say; coverage in percent (None: not reported), events and losses of all processes."""
     sessions = glob.glob(os.path.join(glob.escape(output), "session_*"))
     if len(sessions) != 1:
         raise Failure("%d sessions were written" % len(sessions))

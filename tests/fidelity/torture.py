@@ -267,7 +267,7 @@ class Round:
             raise Failure("the program hangs: %s" % (status_of(self.pid) if self.pid else "not found"))
         code = None if self.killed_contrail else shell_code(process.returncode)
         if (self.trouble in LIMITS or self.trouble == "full disk") and code in (64, 69, 77):
-            code = None  # contrail says that it could not record; the program's own code is not told
+            code = None  # contrail says that it could not record; the program's own code is not reported
         if code is None and self.trouble in LIMITS and not out or self.killed_contrail and not out and not self.pid:
             self.notes.append("never ran")
         else:
@@ -379,7 +379,7 @@ def parse():
 
 
 def run_round(arguments, commands, answers, number):
-    """The round, and the sentence that tells what is wrong with it."""
+    """The round, and the sentence that says what is wrong with it."""
     shop = Workshop(os.path.abspath(arguments.contrail), "torture",
                     os.path.join(os.path.abspath(arguments.build), "cache"))
     problem = ""

@@ -149,7 +149,7 @@ static void random_cases(uint64_t cases) {
     }
 }
 
-/* All opcodes and modrm bytes behind the first n bytes; what follows modrm is random. */
+/* All opcodes and modrm bytes after the first n bytes; what follows modrm is random. */
 static void sweep_behind(uint8_t *bytes, size_t n) {
     for (unsigned op = 0; op < 256; op++)
         for (unsigned modrm = 0; modrm < 256; modrm++) {

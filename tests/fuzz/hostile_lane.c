@@ -215,7 +215,7 @@ static void add_region(uint64_t offset, uint64_t item, uint64_t count) {
 static void list_regions(const struct ct_lane *lane) {
     const uint8_t *base = (const uint8_t *)lane->control;
     add_region(0, CT_SHM_REQUESTS_OFFSET, 1);
-    add_region(128, 64, 1); /* who is alive */
+    add_region(128, 64, 1); /* liveness */
     add_region(CT_SHM_REQUESTS_OFFSET, sizeof(struct ct_shm_request), CT_SHM_REQUESTS);
     add_region(CT_SHM_MARKS_OFFSET, sizeof(struct ct_shm_mark), CT_SHM_MARKS);
     add_region(CT_SHM_MORE_MARKS_OFFSET, sizeof(struct ct_shm_more_marks), CT_TRIGGER_BITS);

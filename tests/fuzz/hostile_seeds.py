@@ -13,7 +13,7 @@ import sys
 DETAIL, ALWAYS, STALK, LOSSLESS, PACKED, PRE_EVENTS, TABLES, EARLY = (1 << i for i in range(8))
 (PASS, WRITE, CHUNK, THREAD, SEGMENT, LETTER, LOOK, TIME, MARK, CODE, LATER, AGAIN, GENERATIONS, SCRIBBLE,
  SIGNAL) = range(15)
-# regions of a lane; those behind EVENTS are there only with detail, or when the target is followed
+# regions of a lane; those after EVENTS are there only with detail, or when the target is followed
 CONTROL, LIVENESS, LETTERS, MARKS, MORE_MARKS, THREADS, CHUNKS, EVENTS = range(8)
 SEGMENTS, DETAIL_CHUNKS = 8, 9
 TABLE, TARGETS, BLOCKS, CODES, LENGTHS = range(8, 13)
