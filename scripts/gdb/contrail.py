@@ -2,7 +2,7 @@
 
 While a hooked function runs, the return address on the stack leads to its stub; the caller's is on the thread's shadow
 stack. This unwinder finds it there by the stack slot it belongs to. A function's first instructions run in its stub: of
-a thread that stands there, the frame is shown as the function's own, at the instruction's own address.
+a thread that is there, the frame is shown as the function's own, at the instruction's own address.
 
     (gdb) source contrail.py
     (gdb) backtrace
