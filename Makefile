@@ -10,7 +10,8 @@ ifeq ($(origin CXX),default)
 CXX := g++
 endif
 
-.PHONY: all tool help setup setup-long demo check test bench check-all check-decoder check-layers format coverage install deb picture clean fidelity torture
+.PHONY: all tool help setup setup-long demo check test bench check-all check-decoder check-layers format coverage \
+	install deb picture clean fidelity torture
 
 all: $(BUILD)/build.ninja ## build everything into build/; the command line tool is build/contrail
 	@ninja -C $(BUILD)
@@ -35,7 +36,7 @@ setup-long: ## the same for what make deb, make picture and make check-all need
 demo: tool ## record a small program with threads, and show its trace
 	@scripts/demo.sh $(BUILD)/contrail
 
-check: all ## what to run before each commit: the unit suite, telling hazards, layers, format (under 90 seconds)
+check: all ## what to run before each commit: the unit suite, main hazards, layers, format (under 90 seconds)
 	@scripts/check.sh $(BUILD)
 
 test: setup ## build with gcc and clang, run every suite, sanitizers, layer check (at most 15 minutes)
@@ -74,7 +75,7 @@ install: all ## install below DESTDIR/PREFIX (default /usr/local)
 deb: setup-long ## build Debian packages into build/deb, and have lintian look at them
 	@scripts/deb.sh $(BUILD)/deb
 
-picture: setup-long tool ## make the picture of README.md anew: a trace in speedscope
+picture: setup-long tool ## make the picture of README.md again: a trace in speedscope
 	@tests/export/picture.py $(BUILD)/contrail $(BUILD)/tests/export/npm docs/images/speedscope.png
 
 clean: ## remove everything that was built

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the Debian packages (scripts/deb.sh, with lintian), installs them into an empty root, uses what is in them, and removes
-# them again.
+# Builds the Debian packages (scripts/deb.sh, with lintian), installs them into an empty root, uses what is in them, and
+# removes them again.
 set -eu
 cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)
@@ -12,10 +12,12 @@ scripts/deb.sh "$scratch/deb"
 root=$scratch/root
 mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates" "$root/tmp"
 touch "$root/var/lib/dpkg/status"
-in_root() { dpkg --root="$root" --log=/dev/null --force-not-root --force-depends --no-triggers "$@" >"$scratch/log" 2>&1 || {
-    cat "$scratch/log" >&2
-    exit 1
-}; }
+in_root() {
+    dpkg --root="$root" --log=/dev/null --force-not-root --force-depends --no-triggers "$@" >"$scratch/log" 2>&1 || {
+        cat "$scratch/log" >&2
+        exit 1
+    }
+}
 in_root --install "$scratch"/deb/contrail_*.deb "$scratch"/deb/libcontrail0_*.deb "$scratch"/deb/libcontrail-dev_*.deb
 
 # The tool: records, and reads what it has recorded. Its manual pages and completions are there.

@@ -7,8 +7,8 @@
 #   5  src/isa, src/os, src/code and abi include no libc header
 #   6  only files of a machine (*_x64.*, *_a64.*, src/isa/x64, src/isa/a64) know it: no other code names its registers,
 #      kernel structures, instructions or files, nor the size of its pages
-# Comments may name anything. Prints each violation as file:line: text and fails when there is one. The tree to check may
-# be given (for tests).
+# Comments may name anything. Prints each violation as file:line: text and fails when there is one. The tree to check
+# may be given (for tests).
 set -eu
 root=${1:-$(dirname "$0")/..}
 cd "$root"
@@ -41,7 +41,8 @@ export KNOWN LATER
     done
 } | sort | xargs awk '
 BEGIN {
-    layers = "base isa os code symbols hook stalk remote agent trace plan drain inject inspect doctor session follow report,export cli"
+    layers = "base isa os code symbols hook stalk remote agent trace plan drain inject inspect doctor " \
+             "session follow report,export cli"
     n = split(layers, level, " ")
     for (i = 1; i <= n; i++) {
         m = split(level[i], names, ",")
@@ -55,9 +56,11 @@ BEGIN {
         platform = platform (k > 1 ? "|" : "") platforms[k]
     output = "(^|[^A-Za-z0-9_.>])(printf|vprintf|puts|putchar|perror|exit|_exit|_Exit|quick_exit|abort)[ \t]*\\("
     freestanding = "^<(stdint|stddef|stdbool|stdatomic|stdarg)\\.h>$|^<(linux|asm|asm-generic)/"
-    machine = "user_regs_struct|[fg]s_base|[xX][sS][aA][vV][eE]|EM_X86|EM_AARCH64|R_X86_64|R_AARCH64|rdtsc|_[xX]64|_[aA]64|tpidr"
+    machine = "user_regs_struct|[fg]s_base|[xX][sS][aA][vV][eE]|EM_X86|EM_AARCH64|" \
+              "R_X86_64|R_AARCH64|rdtsc|_[xX]64|_[aA]64|tpidr"
     # & ~0xfff, + 4095, % 4096, #define PAGE 4096
-    page = "[&+][ \\t]*~?[ \\t]*(\\([a-z0-9_]+\\)[ \\t]*)?(UINT64_C)?\\(?(0xfff|4095|4096[uUlL]*[ \\t]*-[ \\t]*1)([^0-9a-fA-F]|$)" \
+    page = "[&+][ \\t]*~?[ \\t]*(\\([a-z0-9_]+\\)[ \\t]*)?(UINT64_C)?\\(?" \
+           "(0xfff|4095|4096[uUlL]*[ \\t]*-[ \\t]*1)([^0-9a-fA-F]|$)" \
            "|[%/][ \\t]*4096([^0-9]|$)|PAGE(_SIZE)?[ \\t]*=?[ \\t]*4096([^0-9]|$)"
     m = split(ENVIRON["KNOWN"], lines, "\n")
     for (k = 1; k <= m; k++) {

@@ -10,6 +10,6 @@ if [ $# = 0 ]; then
     # shellcheck disable=SC2046 # names without spaces
     set -- .ci/run $(find scripts tests -name '*.sh')
 fi
-# SC2016: programs in single quotes are for other interpreters, or for another shell. SC2317: functions that are called by
-# their name as an argument.
+# SC2016: programs in single quotes are for other interpreters, or for another shell. SC2317: functions that are called
+# by their name as an argument.
 shellcheck --exclude=SC2016,SC2317 --format=gcc "$@"

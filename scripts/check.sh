@@ -1,12 +1,13 @@
 #!/bin/sh
-# What to run before each commit (`make check`): layers, format, the unit suite as gcc compiles it, and the hazards that have
-# found most mistakes. `make test` has the rest.
+# What to run before each commit (`make check`): layers, format, the unit suite as gcc compiles it, and the hazards that
+# have found most mistakes. `make test` has the rest.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build}
 
-hazards="backtrace cancel coroutines entry_shapes exceptions exceptions_signals fork longjmp profiled recursion registers \
-    short_functions signals stepping stress tail_calls threads toggling unload vectors record_closes_all record_constructors"
+hazards="backtrace cancel coroutines entry_shapes exceptions exceptions_signals fork longjmp profiled recursion \
+    registers short_functions signals stepping stress tail_calls threads toggling unload vectors \
+    record_closes_all record_constructors"
 
 scripts/check-layers.sh
 scripts/check_sources.py

@@ -4,8 +4,8 @@
 usage: count_tests.py [--plain "passed failed skipped"] LABEL=LOG.json ...
 
 Prints a line for each log and, as the last line, `N passed, M failed` (after `K skipped; ` when there are any, of which
-the lines before give the reasons). --plain adds results that were counted elsewhere. Fails when something failed, or when
-nothing was run at all.
+the lines before give the reasons). --plain adds results that were counted elsewhere. Fails when something failed, or
+when nothing was run at all.
 """
 
 import json
@@ -13,7 +13,8 @@ import re
 import sys
 
 BEGIN = re.compile(r"^\[ RUN      \] (\S+)")
-# Parts of a program that say themselves that they were skipped: lines of our scripts, the last line of Python's unittest.
+# Parts of a program that say themselves that they were skipped: lines of our scripts, the last line of Python's
+# unittest.
 SKIPPED_PART = re.compile(r"^(?:skipped\b|\S.*?: skipped\b).*", re.M)
 SKIPPED_CASES = re.compile(r"^(?:OK|FAILED) \(.*?\bskipped=(\d+)", re.M)
 END = re.compile(r"^\[(       OK|  FAILED |  SKIPPED|  ERROR  )\s*\] (\S+)")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# deb.sh [DIRECTORY]: builds the Debian packages from a copy of the tree, so that nothing is left in it, puts them into DIRECTORY
-# (build/deb), and has lintian look at them: it must have nothing to say.
+# deb.sh [DIRECTORY]: builds the Debian packages from a copy of the tree, so that nothing is left in it, puts them into
+# DIRECTORY (build/deb), and has lintian look at them: it must have nothing to say.
 set -eu
 cd "$(dirname "$0")/.."
 out=${1:-build/deb}
@@ -21,7 +21,8 @@ if [ -e .git ] && command -v git >/dev/null; then
     git ls-files -z --cached --others --exclude-standard
 else
     find . \( -path './build*' -o -path ./traces -o -name __pycache__ \) -prune -o -type f -print0
-fi | tar --null --no-recursion --ignore-failed-read --files-from - --create 2>/dev/null | tar --extract --directory "$tree"
+fi | tar --null --no-recursion --ignore-failed-read --files-from - --create 2>/dev/null |
+    tar --extract --directory "$tree"
 
 if ! (cd "$tree" && dpkg-buildpackage --no-sign) >"$log" 2>&1; then
     tail -n 40 "$log" >&2

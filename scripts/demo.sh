@@ -1,5 +1,6 @@
 #!/bin/sh
-# demo.sh CONTRAIL: compiles examples/tour.c, records it, and shows what its trace can tell. The trace stays in ./traces.
+# demo.sh CONTRAIL: compiles examples/tour.c, records it, and shows what is in its trace. The trace stays in
+# ./traces.
 set -eu
 root=$(dirname "$0")/..
 contrail=$1

@@ -2,9 +2,9 @@
 # Coverage-guided fuzzing of what reads a target's memory, by targets that write what they like:
 # scripts/fuzz-hostile.sh [SECONDS [NAME]]   (for each of the two, or for one: hostile_lane, hostile_tables)
 #
-# Needs clang with its fuzzer runtime. Begins with the corpora of tests/fuzz; what is new is kept in build-fuzz/. A finding
-# stops, its input is left in build-fuzz/: add it to tests/fuzz/hostile_seeds.py with the fix. An endless loop (30 s) and memory without
-# bound are findings too.
+# Needs clang with its fuzzer runtime. Begins with the corpora of tests/fuzz; what is new is kept in build-fuzz/. A
+# finding stops, its input is left in build-fuzz/: add it to tests/fuzz/hostile_seeds.py with the fix. An endless loop
+# (30 s) and memory without bound are findings too.
 set -eu
 cd "$(dirname "$0")/.."
 

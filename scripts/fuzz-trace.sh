@@ -1,7 +1,9 @@
 #!/bin/sh
-# Coverage-guided fuzzing of the readers of trace files and of names: scripts/fuzz-trace.sh [SECONDS]   (for each of the four)
+# Coverage-guided fuzzing of the readers of trace files and of names: scripts/fuzz-trace.sh [SECONDS]   (for each of the
+# four)
 #
-# Needs clang with its fuzzer runtime. Corpora are kept in build-fuzz/. A finding stops; its input is left in build-fuzz/.
+# Needs clang with its fuzzer runtime. Corpora are kept in build-fuzz/. A finding stops; its input is left in
+# build-fuzz/.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -17,7 +19,8 @@ trap 'rm -rf "$TMPDIR"' EXIT
 for name in json trace detail demangle; do
     corpus=build-fuzz/corpus-$name
     mkdir -p "$corpus"
-    "$cc" -std=gnu11 -g -O1 -Wall -Wextra -Wno-missing-field-initializers -D_GNU_SOURCE -DCT_LIBFUZZER '-DCT_VERSION="fuzz"' \
+    "$cc" -std=gnu11 -g -O1 -Wall -Wextra -Wno-missing-field-initializers -D_GNU_SOURCE -DCT_LIBFUZZER \
+        '-DCT_VERSION="fuzz"' \
         -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -Isrc -Iinclude -I. \
         -o "build-fuzz/${name}_fuzz" "tests/fuzz/${name}_fuzz.c" src/trace/*.c src/symbols/*.c \
         src/os/linux/*.c src/base/*.c -lpthread -llz4

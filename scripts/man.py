@@ -60,11 +60,13 @@ def options(text):
 
 def section(title, text):
     """Its lines stay as they are."""
-    return [f'.SH "{title.upper()}"', ".nf", *(roff(line[2:] if line.startswith("  ") else line) for line in text.rstrip("\n").split("\n")), ".fi"]
+    return [f'.SH "{title.upper()}"', ".nf",
+            *(roff(line[2:] if line.startswith("  ") else line) for line in text.rstrip("\n").split("\n")), ".fi"]
 
 
 def command(name):
-    head, description, rest = re.match(r"Usage: contrail (.*?)\n\n(.*?)\n\nOptions:\n(.*)", ask("help", name), re.S).groups()
+    head, description, rest = re.match(r"Usage: contrail (.*?)\n\n(.*?)\n\nOptions:\n(.*)", ask("help", name),
+                                       re.S).groups()
     parts = re.split(r"(?m)^(\S.*):\n", rest)
     lines = [f".\\\" Made from the text of `contrail {name} --help` by scripts/man.py.",
              f'.TH CONTRAIL\\-{name.upper()} 1 "" "contrail {version()}" "User Commands"',

@@ -70,13 +70,14 @@ suite() {
     shift 2
     echo "--- $label"
     rm -f "$dir/meson-logs/contrail-tests.json"
-    meson test -C "$dir" --no-rebuild --num-processes "$processes" --timeout-multiplier 4 --logbase contrail-tests --print-errorlogs "$@" | grep -v '^$'
+    meson test -C "$dir" --no-rebuild --num-processes "$processes" --timeout-multiplier 4 \
+        --logbase contrail-tests --print-errorlogs "$@" | grep -v '^$'
     logs="$logs
 $label=$dir/meson-logs/contrail-tests.json"
 }
 
-# What is left after the suite of the gcc build. It runs beside that, with what the tests leave of the processors: many of
-# them wait.
+# What is left after the suite of the gcc build. It runs beside that, with what the tests leave of the processors: many
+# of them wait.
 others() {
     if check "build with clang" build_clang; then
         suite "clang, unit suite" build-clang --suite unit
@@ -136,12 +137,19 @@ if [ -n "$long" ]; then
         check "200 kills of contrail, 200 of its target" python3 tests/e2e/record/kill.py $record --times 200
         check "attach and detach, 500 times" python3 tests/e2e/record/loop.py $record --times 500
         check "1,000 times a library, 8 threads" python3 tests/e2e/record/libraries.py build/src/cli/contrail --long
-        check "processes that a followed program makes" python3 tests/e2e/record/family.py build/src/cli/contrail --stalk
-        check "programs that are easily harmed" python3 tests/e2e/stalk/unharmed.py --contrail build/src/cli/contrail --build build/tests/e2e/stalk --times 20
-        check "following while threads come and go" python3 tests/e2e/stalk/command.py --contrail build/src/cli/contrail --build build/tests/e2e/stalk --long churn
+        check "processes that a followed program makes" \
+            python3 tests/e2e/record/family.py build/src/cli/contrail --stalk
+        check "programs that are easily harmed" python3 tests/e2e/stalk/unharmed.py \
+            --contrail build/src/cli/contrail --build build/tests/e2e/stalk --times 20
+        check "following while threads come and go" python3 tests/e2e/stalk/command.py \
+            --contrail build/src/cli/contrail --build build/tests/e2e/stalk --long churn
         check "programs built with sanitizers" python3 tests/e2e/record/sanitizers.py $record --times 10
-        check "leaks found 200 times of 200" python3 tests/e2e/record/sanitizers.py $record --times 200 gcc_address_clean gcc_address_leak gcc_address_threads gcc_leak_leak clang_address_clean clang_address_leak clang_leak_leak
-        check "programs with ten times the work, followed" env CONTRAIL_TEST_WORK=10 tests/e2e/stalk/programs.sh build/tests/e2e/stalk/libstalk_preload.so STALK_CHILDREN=1 STALK_EVENTS=call,ret,block STALK_TRUST=0:STALK_MEMORY=2
+        check "leaks found 200 times of 200" python3 tests/e2e/record/sanitizers.py $record --times 200 \
+            gcc_address_clean gcc_address_leak gcc_address_threads gcc_leak_leak \
+            clang_address_clean clang_address_leak clang_leak_leak
+        check "programs with ten times the work, followed" env CONTRAIL_TEST_WORK=10 \
+            tests/e2e/stalk/programs.sh build/tests/e2e/stalk/libstalk_preload.so \
+            STALK_CHILDREN=1 STALK_EVENTS=call,ret,block STALK_TRUST=0:STALK_MEMORY=2
         check "clock after 60 s" python3 tests/e2e/record/clock.py $record --seconds 60
     }
 fi

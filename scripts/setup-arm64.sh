@@ -1,8 +1,8 @@
 #!/bin/bash
 # Prepares cross-compiling for arm64: the compiler, arm64 libraries in a folder of their own, a meson cross file.
 #
-# The arm64 packages come through an apt state of its own. With `dpkg --add-architecture arm64` a later install could replace
-# a program of this machine by its arm64 twin.
+# The arm64 packages come through an apt state of its own. With `dpkg --add-architecture arm64` a later install could
+# replace a program of this machine by its arm64 twin.
 #
 # usage: setup-arm64.sh [DIRECTORY]   (build-arm64/setup by default); prints the cross file's name
 set -euo pipefail

@@ -1,7 +1,6 @@
 #!/bin/sh
-# setup.sh [LIST...]: installs the Debian packages of packages.txt and of further lists that are missing, as root or with sudo. Says
-# nothing when all are there.
-# CONTRAIL_NO_SETUP=1 leaves the machine alone.
+# setup.sh [LIST...]: installs the Debian packages of packages.txt and of further lists that are missing, as root or
+# with sudo. Says nothing when all are there. CONTRAIL_NO_SETUP=1 leaves the machine alone.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -41,7 +40,8 @@ install() {
         $as_root env DEBIAN_FRONTEND=noninteractive apt-get $patience install -q -y --no-install-recommends $missing
 }
 
-# Another apt-get may be at work (machines update themselves when they have just started), and mirrors fail now and then.
+# Another apt-get may be at work (machines update themselves when they have just started), and mirrors fail now and
+# then.
 patience="-o Acquire::Retries=3 -o DPkg::Lock::Timeout=300"
 for pause in 5 10 20 30 60 0; do
     if install >"$log" 2>&1; then

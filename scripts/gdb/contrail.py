@@ -1,8 +1,8 @@
 """Lets gdb walk over Contrail's stubs, in a live process or a core file.
 
 While a hooked function runs, the return address on the stack leads to its stub; the caller's is on the thread's shadow
-stack. This unwinder finds it there by the stack slot it belongs to. A function's first instructions run in its stub: of a thread
-that stands there, the frame is shown as the function's own, at the instruction's own address.
+stack. This unwinder finds it there by the stack slot it belongs to. A function's first instructions run in its stub: of
+a thread that is there, the frame is shown as the function's own, at the instruction's own address.
 
     (gdb) source contrail.py
     (gdb) backtrace
@@ -64,7 +64,8 @@ def is_stub(address):
     """As in src/hook/stub.c."""
     b = read_bytes(address, STUB_BODY)
     return (b[0] in (0xE8, 0xE9) and b[5:8] == b"\x0f\x1f\0" and b[STUB_CALL_BODY] in (0xE8, 0xE9)
-            and b[STUB_CALL_BODY + 1:STUB_RESUME] == bytes([STUB_BODY - STUB_RESUME, 0, 0, 0]) and b[STUB_RESUME] == 0xE9)
+            and b[STUB_CALL_BODY + 1:STUB_RESUME] == bytes([STUB_BODY - STUB_RESUME, 0, 0, 0])
+            and b[STUB_RESUME] == 0xE9)
 
 
 def original(pc):

@@ -245,7 +245,8 @@ static void check_destroy(void *entry_only) {
 
 /* ---- the end of a set, with threads that find out where their stack is ---- */
 
-/* Each thread's first longjmp does so, on a stack of the hooks' own: where it will go on in them stands on the other one only. */
+/* Each thread's first longjmp does so, on a stack of the hooks' own: where it will go on in them is on the other
+ * one only. */
 static void *jump_once(void *arg) {
     jmp_buf place;
     if (!setjmp(place))

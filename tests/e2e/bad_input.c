@@ -225,7 +225,7 @@ static void check_generated_code(void) {
     E2E_CHECK(memcmp(page + 4096 - sizeof add_one, add_one, sizeof add_one) == 0);
     memset(page, 0x90, 4096); /* nothing but nops up to the end of the mapping: no function ends here */
     page[4095] = 0xc3;
-    int hook = ct_hooks_record(e2e_hooks, page + 4095); /* one byte, nothing behind it: refused or working */
+    int hook = ct_hooks_record(e2e_hooks, page + 4095); /* one byte, nothing after it: refused or working */
     if (hook >= 0) {
         e2e_name(hook, "last_byte");
         ((void (*)(void))(page + 4095))();

@@ -1,4 +1,4 @@
-/* The library behind the wrapper. */
+/* The library that the wrapper calls. */
 int wrapped_function(int x) __attribute__((visibility("default")));
 int only_in_real(void) __attribute__((visibility("default")));
 

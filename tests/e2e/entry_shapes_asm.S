@@ -221,7 +221,7 @@ function own_inner_loop
     ret
 end own_inner_loop
 
-/* Two entries: a second symbol a few bytes behind the first. */
+/* Two entries: a second symbol a few bytes after the first. */
 function two_doors
     push %rdi
     pop %rax
@@ -258,7 +258,7 @@ function begins_with_sub_rsp
     ret
 end begins_with_sub_rsp
 
-/* endbr64 and then a loop to behind it */
+/* endbr64 and then a loop to the place after it */
 function guarded_loop
     endbr64
 1:  add $2, %rsi

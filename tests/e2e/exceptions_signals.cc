@@ -1,9 +1,10 @@
-/* Signals in the middle of an exception's way: the unwinder is interrupted where it asks a frame's personality, while it looks for
- * the handler and again while it unwinds. The signal's handler calls hooked functions, throws and catches itself, walks the stack, or
- * jumps away from it all; on the thread's stack and on one of its own. Then the interrupted exception goes on.
+/* Signals in the middle of an exception's way: the unwinder is interrupted where it asks a frame's personality, while
+ * it looks for the handler and again while it unwinds. The signal's handler calls hooked functions, throws and catches
+ * itself, walks the stack, or jumps away from it all; on the thread's stack and on one of its own. Then the interrupted
+ * exception goes on.
  *
- * An engine can go wrong here because both need to see the stack as it is without hooks, and the first one that is finished
- * puts the hooks back under the other. */
+ * An engine can go wrong here because both need to see the stack as it is without hooks, and the first one that is
+ * finished puts the hooks back under the other. */
 #include "harness.h"
 #include <csetjmp>
 #include <csignal>
@@ -196,8 +197,8 @@ static void check_nested() {
     nested = false;
 }
 
-/* At moments that nobody chose. The handler only calls: an unwinder or allocator that is interrupted anywhere cannot be entered again,
- * hooks or not. */
+/* At moments that nobody chose. The handler only calls: an unwinder or allocator that is interrupted anywhere cannot be
+ * entered again, hooks or not. */
 static void check_timer() {
     struct sigaction handler;
     memset(&handler, 0, sizeof handler);

@@ -90,8 +90,8 @@ static void run(bool raw, const char *tree) {
     E2E_EXPECT(tree);
 }
 
-/* Many forks while other threads record: no child may hang on a lock that a thread held at that moment. The threads work while
- * the parent forks, and have an end for each fork: traces are read event by event. */
+/* Many forks while other threads record: no child may hang on a lock that a thread held at that moment. The threads
+ * work while the parent forks, and have an end for each fork: traces are read event by event. */
 enum { FORKS = 30, THREADS = 3, WORK_PER_FORK = 1000 };
 static atomic_int forks;
 

@@ -134,7 +134,7 @@ static void check_longjmp(struct ct_hook_listener listener) {
     E2E_EQUAL(ct_hooks_revert(e2e_hooks, hook), 0);
 }
 
-/* What the listener tells about depth, return address and data */
+/* What the listener gets: depth, return address and data. */
 static struct ct_hook_call told[8];
 static int told_count;
 

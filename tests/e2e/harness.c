@@ -94,7 +94,7 @@ uint64_t e2e_total(enum ct_event_kind kind) {
 
 /* ---- the tracing listener ---- */
 
-/* What on_return must find again: made of what on_call was told. */
+/* What on_return must find again: made of what on_call got. */
 static uint64_t cookie(const struct ct_hook_call *call, uint64_t sp_after) {
     uint64_t mix = (uint64_t)(uintptr_t)call->return_address * 0x9e3779b97f4a7c15u;
     if (!e2e_log.stack_pops)

@@ -9,11 +9,11 @@
  *     return e2e_end();
  *
  * `f(...)` was called and returned, with its callees in the brackets; `f!` (or `f(...)!`) was left without returning;
- * `f;` is a function that is recorded on entry only; `f?` (or `f(...)?`) is still open; `*3` repeats what stands before
+ * `f;` is a function that is recorded on entry only; `f?` (or `f(...)?`) is still open; `*3` repeats what comes before
  * it. Blanks don't count. Where frames are not nested (coroutines) E2E_EXPECT_FLAT takes the plain sequence instead:
  * `+f` called, `-f` returned, `!f` left, `;f` entered.
  *
- * Every program runs in three ways: hooked by the recorder (default), hooked by a listener that checks what it is told
+ * Every program runs in three ways: hooked by the recorder (default), hooked by a listener that checks what it gets
  * and destroys every register a C function may destroy (--listen), and not hooked at all (--plain), where the
  * expectations about events are skipped and the program's own results are still checked.
  * Exit status: 0 passed, 1 failed, 77 skipped. */
@@ -56,7 +56,8 @@ void e2e_skip(const char *why) __attribute__((noreturn));
 bool e2e_plain(void);
 bool e2e_listening(void);
 
-/* Hooks a function by recorder or tracing listener. The hook's number, negative with --plain. Failing fails the test. */
+/* Hooks a function by recorder or tracing listener. The hook's number, negative with --plain. Failing fails the
+ * test. */
 int e2e_record(const char *name, void *function);
 /* The same for functions that may be refused: returns the error. */
 int e2e_try_record(const char *name, void *function);
@@ -111,7 +112,7 @@ bool e2e_passed(void);
 int e2e_gettid(void);
 size_t e2e_rss_kib(void);
 /* Fills every vector, mask and x87 register that a C function may destroy; returns the x87 status word, in which
- * bits 0 and 6 tell that the x87 stack was not empty at the start. */
+ * bits 0 and 6 say that the x87 stack was not empty at the start. */
 unsigned e2e_clobber(void);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Functions that jump back into their own first bytes, where nothing but a table tells so: computed goto and jump
+/* Functions that jump back into their own first bytes, where nothing but a table shows it: computed goto and jump
  * tables in a program that is not position-independent, and tables that begin with places outside the function.
  *
  * What went wrong here: tables of absolute addresses were not seen, and a table was taken to end at its first entry

@@ -12,7 +12,7 @@
 struct e2e_log_event {
     uint64_t time;
     uint32_t hook;
-    uint32_t depth; /* as the listener was told */
+    uint32_t depth; /* as the listener got it */
     int tid;
     uint32_t kind; /* enum ct_event_kind */
 };

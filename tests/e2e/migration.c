@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static ucontext_t coroutine;
-static ucontext_t *back; /* who resumed it */
+static ucontext_t *back; /* the context that resumed it */
 static jmp_buf left;
 static void *left_frame, *next_frame;
 static volatile bool done;
@@ -91,7 +91,7 @@ static void *resume_unknown(void *arg) {
     return NULL;
 }
 
-/* All calls but the one that was left have returned, on whichever thread. Nobody can tell that it was left when it
+/* All calls but the one that was left have returned, on whichever thread. Nothing shows that it was left when it
  * happened on another thread than the call: then it is still open at the end. */
 static void check_balance(size_t calls, bool left_elsewhere) {
     if (e2e_plain())

@@ -1,5 +1,5 @@
-/* Whole modules: every function of a library, of the program itself, chosen by a filter; what was skipped is listed with
- * its reason; listeners for a whole module. */
+/* Whole modules: every function of a library, of the program itself, chosen by a filter; what was skipped is listed
+ * with its reason; listeners for a whole module. */
 #include "harness.h"
 #include "module_library.h"
 #include "text.h"

@@ -1,9 +1,10 @@
-/* A program with a profiler: a timer's signal comes at any moment, also in the middle of a stub and of an unwinder, and its handler
- * walks the stack, or throws and catches something itself; on the thread's stack and on one of its own. The program meanwhile
- * throws, or only calls; also in the middle of a tail call. Every function of the C library, of the C++ library and of the unwinder has a hook.
+/* A program with a profiler: a timer's signal comes at any moment, also in the middle of a stub and of an unwinder, and
+ * its handler walks the stack, or throws and catches something itself; on the thread's stack and on one of its own. The
+ * program meanwhile throws, or only calls; also in the middle of a tail call. Every function of the C library, of the
+ * C++ library and of the unwinder has a hook.
  *
- * An engine can go wrong here because a walk takes the hooks' return addresses off the stack and puts them back, while the
- * code that was interrupted is about to do so itself. */
+ * An engine can go wrong here because a walk takes the hooks' return addresses off the stack and puts them back, while
+ * the code that was interrupted is about to do so itself. */
 #include "harness.h"
 #include <csignal>
 #include <cstring>

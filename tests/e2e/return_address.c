@@ -1,7 +1,7 @@
 /* Functions that look at their own return address get the real one: __builtin_return_address in frames of several
  * shapes, and assembly that reads, pops or changes it.
  *
- * An engine can go wrong here because the stub's address stands in the slot while the body runs. */
+ * An engine can go wrong here because the stub's address is in the slot while the body runs. */
 #include "harness.h"
 
 /* Compilers read it from [rsp+n] or [rbp+8]. */

@@ -1,4 +1,4 @@
-/* Functions of 1 to 16 bytes: with padding behind them and squeezed against their neighbours, with endbr64 in front and
+/* Functions of 1 to 16 bytes: with padding after them and squeezed against their neighbours, with endbr64 in front and
  * without.
  *
  * A patch needs 5 bytes. An engine can go wrong here by writing over the next function, over padding that is code after

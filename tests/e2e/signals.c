@@ -133,7 +133,7 @@ static void check_overflow(void) {
     if (e2e_plain())
         return;
     /* Where the stack ends is chance. In a listener, or right before it, the handler's calls are guarded, and the frame
-     * is left without having been told of. */
+     * is left without having been reported. */
     size_t unseen = (size_t)(guarded_calls() - guarded);
     struct e2e_summary s = e2e_summarize(0);
     E2E_EQUAL(s.open, 0);

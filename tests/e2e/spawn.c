@@ -1,7 +1,7 @@
 /* vfork and exec, posix_spawn, system and popen, called from hooked functions, and hooked themselves.
  *
- * An engine can go wrong here because the child of vfork runs on its parent's stack and thread state: what it calls must
- * not disturb the frames that its parent will return through. */
+ * An engine can go wrong here because the child of vfork runs on its parent's stack and thread state: what it calls
+ * must not disturb the frames that its parent will return through. */
 #include "harness.h"
 #include <spawn.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #ifndef STACK_SWITCH_H
 #define STACK_SWITCH_H
 
-/* Defines `void name(void **save, void *load)`: goes on where `load` was saved. On top of a new stack are six words, r15 to rbp, and the
- * address that it begins at. */
+/* Defines `void name(void **save, void *load)`: goes on where `load` was saved. On top of a new stack are six words,
+ * r15 to rbp, and the address that it begins at. */
 #define STACK_SWITCH(name)                                                                                             \
     __asm__(".text\n"                                                                                                  \
             ".balign 16\n"                                                                                             \

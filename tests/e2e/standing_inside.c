@@ -15,7 +15,7 @@ __asm__(".text\n"
         ".type blocked_read, @function\n"
         "blocked_read:\n"
         "  nop\n"
-        "  syscall\n" /* a thread that waits here continues at +3, or begins anew at +1 */
+        "  syscall\n" /* a thread that waits here continues at +3, or begins again at +1 */
         "  add $1000, %rax\n"
         "  ret\n"
         ".size blocked_read, . - blocked_read\n"
@@ -101,7 +101,7 @@ static void let_go(void) {
 }
 
 /* The same, but when the hook comes the thread is in a signal handler that interrupted it among those bytes: where it
- * will continue stands in the signal frame only. */
+ * will continue is in the signal frame only. */
 static sem_t in_handler, leave_handler;
 
 static void handler(int number) {
@@ -117,7 +117,7 @@ static void run_interrupted(void) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = handler;
-    action.sa_flags = SA_RESTART; /* it will begin its system call anew */
+    action.sa_flags = SA_RESTART; /* it will begin its system call again */
     sigaction(SIGUSR1, &action, NULL);
     sem_init(&in_handler, 0, 0);
     sem_init(&leave_handler, 0, 0);
@@ -163,7 +163,7 @@ static void run(void *(*body)(void *), const char *name, void *function, bool re
     pthread_barrier_wait(&inside);
     usleep(20000);
     if (!revert && hook >= 0)
-        E2E_EQUAL(ct_hooks_revert(e2e_hooks, hook), 0); /* now it stands in the moved copy */
+        E2E_EQUAL(ct_hooks_revert(e2e_hooks, hook), 0); /* now it is in the moved copy */
     let_go();
     pthread_join(thread, NULL);
     if (body == spinner && read(pipes[0], &byte, 1) != 1)

@@ -6,9 +6,9 @@
  * paths. At the end the child compares what was recorded: each window must hold its whole tree and the handler's,
  * properly nested, wherever it was hit.
  *
- * The windows are of several kinds: the handler returns; it returns after so many calls that the event buffer was handed
- * over in between; it leaves by siglongjmp, to a hooked frame or to one below all hooked ones (then the tree is cut, but
- * what there is of it is consistent and closed); and the window is a thread's first hooked call. */
+ * The windows are of several kinds: the handler returns; it returns after so many calls that the event buffer was
+ * handed over in between; it leaves by siglongjmp, to a hooked frame or to one below all hooked ones (then the tree is
+ * cut, but what there is of it is consistent and closed); and the window is a thread's first hooked call. */
 #include "harness.h"
 #include "../unit/step_util.h"
 #include <errno.h>

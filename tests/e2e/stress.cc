@@ -223,8 +223,8 @@ int main(int argc, char **argv) {
     struct e2e_summary s = e2e_summarize(-1);
     printf("%ld rounds, %zu calls, %zu returns, %zu left, %zu open\n", rounds, s.calls, s.returns, s.left, s.open);
     if (!e2e_plain()) {
-        /* A drain passes over the slot of a stub that a handler has interrupted, and counts it: then an end may be without its
-         * call, and what is left and open cannot be told exactly. */
+        /* A drain passes over the slot of a stub that a handler has interrupted, and counts it: then an end may be
+         * without its call, and what is left and open is not known exactly. */
         struct ct_hooks_statistics counted = {};
         counted.size = sizeof counted;
         ct_hooks_statistics(e2e_hooks, &counted);

@@ -1,8 +1,8 @@
 /* Hooks that come and go while four threads call the functions: disabled and enabled, reverted and attached again,
  * whole sets destroyed with threads inside.
  *
- * An engine can go wrong here by a thread that stands in bytes that change, by a stub that goes away under a thread that
- * will still return through it, and by a return whose call was recorded by a hook that is no more. */
+ * An engine can go wrong here by a thread that is in bytes that change, by a stub that goes away under a thread
+ * that will still return through it, and by a return whose call was recorded by a hook that is no more. */
 #include "harness.h"
 #include <pthread.h>
 #include <semaphore.h>

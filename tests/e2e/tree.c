@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An open call, and what stands rightmost among its callees. */
+/* An open call, and what is rightmost among its callees. */
 struct node {
     uint32_t hook;
     size_t start;      /* of its text */

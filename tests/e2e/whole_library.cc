@@ -242,7 +242,7 @@ bool print_events(ct_hooks *hooks) {
         s.guarded_calls, s.deep_calls, s.left_frames, s.abandoned, s.threads, static_cast<double>(s.plan_ns) / 1e6,
         static_cast<double>(s.stop_ns) / 1e6);
     print_misfits(hooks);
-    /* this thread stands in the middle of nothing hooked; other threads have ended */
+    /* this thread is in nothing hooked; other threads have ended */
     return counted.unpaired == 0 && counted.events[CT_EVENT_CALL] > 1000000 && s.abandoned == 0;
 }
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """fidelity.py: programs of the distribution do under contrail what they do without.
 
-Each program of programs/ runs untraced (twice), recorded, recorded with all detail, followed, attached to in the middle, and followed
-from the middle on. Output, errors, exit code and files are those of the untraced run, and `contrail verify` has nothing to say. A
-table shows coverage, events, losses and slowdown. README.md tells how to add a program."""
+Each program of programs/ runs untraced (twice), recorded, recorded with all detail, followed, attached to in the
+middle, and followed from the middle on. Output, errors, exit code and files are those of the untraced run, and
+`contrail verify` has nothing to say. A table shows coverage, events, losses and slowdown. README.md says how to add a
+program."""
 import argparse
 import concurrent.futures
 import json
@@ -56,7 +57,8 @@ class Runner:
         self.cache = os.path.join(os.path.abspath(arguments.build), "cache")
 
     def shares(self, mode):
-        """How much of its work a program does. Who is attached to has to run for a while, but is recorded for a part of it."""
+        """How much of its work a program does. Who is attached to has to run for a while, but is recorded for a part of
+        it."""
         return self.arguments.work_attached if mode in ATTACHING else self.arguments.work
 
     def run(self, program):
@@ -116,9 +118,10 @@ class Runner:
 
 
 def show(run):
-    """For who writes a program file: does it do what it should?"""
+    """For the author of a program file: does it do what it should?"""
     print("exit code %d\noutput: %r\nerrors: %r\nfiles: %s" % (
-        run.result.code, run.result.out[:600], run.result.err[:600], {name: len(run.files[name]) for name in run.files}))
+        run.result.code, run.result.out[:600], run.result.err[:600],
+        {name: len(run.files[name]) for name in run.files}))
 
 
 def parse():
@@ -133,13 +136,15 @@ def parse():
     parser.add_argument("--jobs", type=int, default=1, help="programs at the same time")
     parser.add_argument("--work", type=float, default=1.0, help="share of its work that each program does")
     parser.add_argument("--work-attached", type=float, help="the same where it is attached to (default: as --work)")
-    parser.add_argument("--patience", type=float, default=60, help="seconds, and times the untraced run, until a run hangs")
+    parser.add_argument("--patience", type=float, default=60,
+                        help="seconds, and times the untraced run, until a run hangs")
     parser.add_argument("--json", metavar="FILE", help="write the rows to FILE")
     parser.add_argument("--table", action="store_true", help="print all rows, not only those that differ")
     parser.add_argument("--show", action="store_true", help="print what the untraced program makes")
     parser.add_argument("--keep", action="store_true", help="keep the working directories")
     parser.add_argument("--list", action="store_true", help="print the names of the programs")
-    parser.add_argument("--check-packages", action="store_true", help="is packages-fidelity.txt what the program files say?")
+    parser.add_argument("--check-packages", action="store_true",
+                        help="is packages-fidelity.txt what the program files say?")
     parser.add_argument("--write-packages", action="store_true", help="make it so")
     arguments = parser.parse_args()
     if arguments.work_attached is None:
@@ -154,7 +159,8 @@ def see_to_packages(write):
             f.write(right)
     with open(path) as f:
         if f.read() != right:
-            print("packages-fidelity.txt does not fit the program files: run tests/fidelity/fidelity.py --write-packages")
+            print("packages-fidelity.txt does not fit the program files: "
+                  "run tests/fidelity/fidelity.py --write-packages")
             return 1
     return 0
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""fidelity_test.py CONTRAIL: does the harness see what it is there to see? With program files that are wrong, and programs that behave
-differently when they are recorded."""
+"""fidelity_test.py CONTRAIL: does the harness see what it is there to see? With program files that are wrong, and
+programs that behave differently when they are recorded."""
 import json
 import os
 import subprocess
@@ -25,7 +25,8 @@ class Harness(unittest.TestCase):
         rows = os.path.join(self.directory.name, "rows.json")
         with open(os.path.join(self.directory.name, "it.toml"), "w") as f:
             f.write(text)
-        done = subprocess.run([sys.executable, SCRIPT, "--contrail", CONTRAIL, "--build", self.directory.name, "--programs",
+        done = subprocess.run([sys.executable, SCRIPT, "--contrail", CONTRAIL, "--build", self.directory.name,
+                               "--programs",
                                self.directory.name, "--json", rows, *options], stdout=subprocess.PIPE, text=True)
         if not os.path.exists(rows):
             return done.returncode, [], done.stdout
@@ -41,7 +42,8 @@ class Harness(unittest.TestCase):
         return "packages = ['dash']\ncommand = ['sh', '-c', %s]\n%s" % (json.dumps(script), more)
 
     def test_the_same(self):
-        self.expect("yes", "", self.shell("echo word; echo error >&2; echo text >file; exit 3", "files = ['file']"), code=0)
+        self.expect("yes", "", self.shell("echo word; echo error >&2; echo text >file; exit 3", "files = ['file']"),
+                    code=0)
 
     def test_output(self):
         self.expect("NO", "output differ", self.shell("echo a; %s && echo b" % RECORDED))
@@ -53,10 +55,12 @@ class Harness(unittest.TestCase):
         self.expect("NO", "exit code 1 became 0", self.shell("echo a; %s" % RECORDED))
 
     def test_files(self):
-        self.expect("NO", "the file out differs", self.shell("echo a >out; %s && echo b >out; true" % RECORDED, "files = ['out']"))
+        self.expect("NO", "the file out differs",
+                    self.shell("echo a >out; %s && echo b >out; true" % RECORDED, "files = ['out']"))
 
     def test_hangs(self):
-        self.expect("NO", "hangs", self.shell("echo a; %s && sleep 300; exit 0" % RECORDED), "--mode", "record", "--patience", "5")
+        self.expect("NO", "hangs", self.shell("echo a; %s && sleep 300; exit 0" % RECORDED), "--mode", "record",
+                    "--patience", "5")
 
     def test_filters(self):
         self.expect("yes", "", self.shell("echo a $$", "filters = [['\\d+', 'N']]"), code=0)

@@ -1,4 +1,4 @@
-"""Runs a program of a program file in one of the modes, each time in a fresh copy of its directory at the same place."""
+"""Runs a program of a program file in one of the modes, each time in a fresh copy of its directory at one place."""
 import glob
 import json
 import os
@@ -9,7 +9,8 @@ import time
 from program import BadProgram
 from recorder import Failure, Result, finish, processes_with, shell_code, status_of, text_changes
 
-SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # the distribution's programs, not those of a user
+# the distribution's programs, not those of a user
+SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Run:
@@ -48,7 +49,8 @@ class Bench:
         return self.patience * (1 + (self.native.seconds if self.native else 10))
 
     def shell(self, text, **options):
-        return subprocess.Popen(["sh", "-c", text], cwd=self.work, env=self.environment, stdin=subprocess.DEVNULL, **options)
+        return subprocess.Popen(["sh", "-c", text], cwd=self.work, env=self.environment, stdin=subprocess.DEVNULL,
+                                **options)
 
     # ---- running ----
 
@@ -59,8 +61,8 @@ class Bench:
         name = os.path.join(self.work, self.program.stdin) if self.program.stdin else os.devnull
         started = time.monotonic()
         with open(name, "rb") as stdin:
-            process = subprocess.Popen(list(prefix) + self.program.words(self.share), cwd=self.work, env=self.environment,
-                                       stdin=stdin, stdout=files[0], stderr=files[1])
+            process = subprocess.Popen(list(prefix) + self.program.words(self.share), cwd=self.work,
+                                       env=self.environment, stdin=stdin, stdout=files[0], stderr=files[1])
         try:
             if self.program.server:
                 load = self.serve(process, attach)
@@ -266,7 +268,7 @@ def differences(native, other):
 
 
 def look_at(shop, output):
-    """`verify` has nothing to say; coverage in percent (None: not told), events and losses of all processes."""
+    """`verify` has nothing to say; coverage in percent (None: not reported), events and losses of all processes."""
     sessions = glob.glob(os.path.join(glob.escape(output), "session_*"))
     if len(sessions) != 1:
         raise Failure("%d sessions were written" % len(sessions))

@@ -92,7 +92,8 @@ def missing_packages(programs):
 
 # ---- packages-fidelity.txt ----
 
-HEAD = "# Debian packages that `make fidelity` needs beyond those of packages.txt, one per line. `tests/fidelity/fidelity.py\n" \
+HEAD = "# Debian packages that `make fidelity` needs beyond those of packages.txt, one per line. " \
+       "`tests/fidelity/fidelity.py\n" \
        "# --write-packages` makes this file from the program files.\n"
 
 

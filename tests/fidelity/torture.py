@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """torture.py: recorders and programs are killed, stopped and starved at random moments, in all modes.
 
-A round is a program, a mode, a trouble and a moment, all chosen by the seed and the round's number. After it: a program that was not
-killed comes to its answer and exit code; the next attach works and leaves nothing in the program; traces can be read, and `verify` has nothing to say;
-no process, shared memory or temporary file is left. A failing round prints the command that repeats it."""
+A round is a program, a mode, a trouble and a moment, all chosen by the seed and the round's number. After it: a program
+that was not killed comes to its answer and exit code; the next attach works and leaves nothing in the program; traces
+can be read, and `verify` has nothing to say; no process, shared memory or temporary file is left. A failing round
+prints the command that repeats it."""
 import argparse
 import collections
 import os
@@ -26,15 +27,17 @@ from recorder import (Failure, Workshop, finish, processes_with, shell_code, sta
 MODES = ("record", "detail", "stalk", "attach", "attach-detail", "stalk-attach")
 VERBS = {"record": ["spawn"], "detail": ["spawn", "--detail", "always"], "stalk": ["stalk"], "attach": ["attach"],
          "attach-detail": ["attach", "--detail", "always"], "stalk-attach": ["stalk"]}
-TROUBLES = ("kill contrail", "kill target", "kill both", "stall contrail", "stall target", "stall and kill contrail", "full disk",
-            "file size", "few descriptors", "few processes", "little memory", "leave")
+TROUBLES = ("kill contrail", "kill target", "kill both", "stall contrail", "stall target", "stall and kill contrail",
+            "full disk", "file size", "few descriptors", "few processes", "little memory", "leave")
 LIMITS = {"file size": (resource.RLIMIT_FSIZE, 1 << 18), "few descriptors": (resource.RLIMIT_NOFILE, 24),
           "few processes": (resource.RLIMIT_NPROC, 8), "little memory": (resource.RLIMIT_AS, 128 << 20)}
 PYTHON = "import sys, threading\n" \
          "done = False\n" \
-         "def work(k, r):\n    s = k\n    for i in range(60000):\n        s = (s * 75 + i) % 65537\n    r[k] = s\n    while not done: s = (s * 75 + 1) % 65537\n" \
+         "def work(k, r):\n    s = k\n    for i in range(60000):\n        s = (s * 75 + i) % 65537\n    r[k] = s\n" \
+         "    while not done: s = (s * 75 + 1) % 65537\n" \
          "r = [0] * 3\nthreads = [threading.Thread(target=work, args=(k, r)) for k in range(3)]\n" \
-         "[t.start() for t in threads]\nsys.stdin.read(); done = True\n[t.join() for t in threads]\nprint(r); sys.exit(9)\n"
+         "[t.start() for t in threads]\nsys.stdin.read(); done = True\n" \
+         "[t.join() for t in threads]\nprint(r); sys.exit(9)\n"
 # What a recorder may say to a process that a killed one has left (docs/TROUBLESHOOTING.md).
 STILL_INSIDE = "carries hooks of a recorder that was killed, and a thread is still inside one"
 
@@ -102,7 +105,8 @@ class Round:
             self.make_small_disk()
         words = [self.shop.contrail] + VERBS[self.mode] + ["--quiet", "--output", self.output] + self.options
         if not self.attaching:
-            self.recorder = self.shop.start(words + ["--"] + self.command, stdin=subprocess.PIPE, preexec_fn=self.limit())
+            self.recorder = self.shop.start(words + ["--"] + self.command, stdin=subprocess.PIPE,
+                                            preexec_fn=self.limit())
             return
         self.target = self.shop.start(self.command, stdin=subprocess.PIPE)
         self.pid = self.target.pid
@@ -130,7 +134,8 @@ class Round:
 
     def make_small_disk(self):
         os.mkdir(self.output)
-        made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", self.output], stderr=subprocess.DEVNULL)
+        made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", self.output],
+                              stderr=subprocess.DEVNULL)
         if made.returncode:
             self.trouble = "file size"  # not root
         else:
@@ -207,7 +212,8 @@ class Round:
         output, until = self.shop.new_output(), time.monotonic() + 20
         while True:
             try:
-                next_one = self.shop.attach(self.pid, output, ["--pid"] if self.next_verb == "stalk" else [], self.next_verb)
+                next_one = self.shop.attach(self.pid, output, ["--pid"] if self.next_verb == "stalk" else [],
+                                            self.next_verb)
                 break
             except Failure as e:
                 if status_of(self.pid) == "gone" or "state Z" in status_of(self.pid):
@@ -261,7 +267,7 @@ class Round:
             raise Failure("the program hangs: %s" % (status_of(self.pid) if self.pid else "not found"))
         code = None if self.killed_contrail else shell_code(process.returncode)
         if (self.trouble in LIMITS or self.trouble == "full disk") and code in (64, 69, 77):
-            code = None  # contrail says that it could not record; the program's own code is not told
+            code = None  # contrail says that it could not record; the program's own code is not reported
         if code is None and self.trouble in LIMITS and not out or self.killed_contrail and not out and not self.pid:
             self.notes.append("never ran")
         else:
@@ -274,7 +280,8 @@ class Round:
         else:
             right = self.answer
         if (out, err) != right[1:] or code is not None and code != right[0]:
-            raise Failure("the program says %r and %r, and ends with %s; right is %r" % (out[-300:], err[-300:], code, right))
+            raise Failure("the program says %r and %r, and ends with %s; right is %r" % (out[-300:], err[-300:], code,
+                                                                                         right))
 
     def limited_answer(self):
         """What the program does under the same limit by itself."""
@@ -290,7 +297,8 @@ class Round:
             self.shop.read("info", directory)
             verified = self.shop.run([self.shop.contrail, "verify", directory])
             if verified.code:
-                raise Failure("verify ends with %d: %s" % (verified.code, (verified.out + verified.err).decode(errors="replace")[:500]))
+                raise Failure("verify ends with %d: %s" %
+                              (verified.code, (verified.out + verified.err).decode(errors="replace")[:500]))
             self.notes.append("trace")
 
     def look_around(self):
@@ -363,15 +371,17 @@ def parse():
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--round", type=int, help="this one only")
-    parser.add_argument("--trouble", action="append", choices=TROUBLES, help="of this kind; may be repeated (default: all)")
+    parser.add_argument("--trouble", action="append", choices=TROUBLES,
+                        help="of this kind; may be repeated (default: all)")
     parser.add_argument("--keep", action="store_true", help="keep the directories of rounds that fail")
     parser.add_argument("--verbose", action="store_true", help="print every round")
     return parser.parse_args()
 
 
 def run_round(arguments, commands, answers, number):
-    """The round, and the sentence that tells what is wrong with it."""
-    shop = Workshop(os.path.abspath(arguments.contrail), "torture", os.path.join(os.path.abspath(arguments.build), "cache"))
+    """The round, and the sentence that says what is wrong with it."""
+    shop = Workshop(os.path.abspath(arguments.contrail), "torture",
+                    os.path.join(os.path.abspath(arguments.build), "cache"))
     problem = ""
     this = Round(shop, commands, answers, arguments.seed, number, arguments.trouble or TROUBLES)
     try:
@@ -381,7 +391,8 @@ def run_round(arguments, commands, answers, number):
     finally:
         shop.close(keep=bool(problem) and arguments.keep)
     if arguments.verbose or problem:
-        print("%s round %d: %s: %s" % ("FAILED" if problem else "ok    ", number, this.describe(), " ".join(this.notes)))
+        print("%s round %d: %s: %s" % ("FAILED" if problem else "ok    ", number, this.describe(),
+                                       " ".join(this.notes)))
     if problem:
         print("  %s\n  repeat: tests/fidelity/torture.py --contrail %s --seed %d --round %d%s" % (
             problem.replace("\n", "\n  "), arguments.contrail, arguments.seed, number,
@@ -409,8 +420,10 @@ def main():
     for trouble in TROUBLES:
         if count[trouble]:
             print("%-24s %4d rounds, %d failed" % (trouble, count[trouble], failed[trouble]))
-    print("%d rounds, %d failed; %d times the next recorder was let in, %d times it was refused because of a thread that sleeps; %d programs never ran" % (
-        sum(count[t] for t in TROUBLES), sum(failed.values()), count["next"], count["still inside"], count["never ran"]))
+    print("%d rounds, %d failed; %d times the next recorder was let in, %d times it was refused "
+          "because of a thread that sleeps; %d programs never ran" % (
+        sum(count[t] for t in TROUBLES), sum(failed.values()), count["next"], count["still inside"],
+        count["never ran"]))
     return 1 if sum(failed.values()) else 0
 
 

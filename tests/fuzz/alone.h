@@ -1,5 +1,5 @@
-/* A fuzzer without libFuzzer: replays the files given as arguments, or those in directories, then tries `--cases N` deterministic cases. Included where
- * CT_LIBFUZZER is not defined; one file of a program. */
+/* A fuzzer without libFuzzer: replays the files given as arguments, or those in directories, then tries `--cases N`
+ * deterministic cases. Included where CT_LIBFUZZER is not defined; one file of a program. */
 #ifndef CT_TESTS_FUZZ_ALONE_H
 #define CT_TESTS_FUZZ_ALONE_H
 
@@ -20,8 +20,8 @@ static unsigned pick(unsigned limit) {
     return (unsigned)(state >> 33) % limit;
 }
 
-/* Changes, cuts off or doubles pieces of `size` bytes, of which there may be `room`. `special`: eight bytes that mean something there.
- * Returns how many there are then. */
+/* Changes, cuts off or doubles pieces of `size` bytes, of which there may be `room`. `special`: eight bytes that mean
+ * something there. Returns how many there are then. */
 __attribute__((unused)) static size_t spoil(uint8_t *bytes, size_t size, size_t room, const char *special) {
     for (unsigned n = 1 + pick(4); n && size; n--) {
         size_t at = pick((unsigned)size), length = 1 + pick((unsigned)(size - at));

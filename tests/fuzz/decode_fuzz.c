@@ -1,10 +1,10 @@
 /* Decoder against Zydis on random bytes.
  *
  * Two ways to run. As a libFuzzer target (scripts/fuzz.sh) coverage guides it; since our decoder is mostly tables, the
- * instructions that the oracle sees count as coverage too. Alone, it replays the files given as arguments and then tries
- * `--cases N` deterministic random inputs, half of them shaped like instructions (prefixes, then an escape), since most
- * raw random bytes decode to a handful of one-byte opcodes; `--sweep` goes through all opcodes, prefixes and modrm bytes
- * instead. Exit 1 on any unexplained disagreement. */
+ * instructions that the oracle sees count as coverage too. Alone, it replays the files given as arguments and then
+ * tries `--cases N` deterministic random inputs, half of them shaped like instructions (prefixes, then an escape),
+ * since most raw random bytes decode to a handful of one-byte opcodes; `--sweep` goes through all opcodes, prefixes and
+ * modrm bytes instead. Exit 1 on any unexplained disagreement. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,7 +149,7 @@ static void random_cases(uint64_t cases) {
     }
 }
 
-/* All opcodes and modrm bytes behind the first n bytes; what follows modrm is random. */
+/* All opcodes and modrm bytes after the first n bytes; what follows modrm is random. */
 static void sweep_behind(uint8_t *bytes, size_t n) {
     for (unsigned op = 0; op < 256; op++)
         for (unsigned modrm = 0; modrm < 256; modrm++) {

@@ -1,9 +1,9 @@
-/* The reader of detail files on damaged ones: every record read in order and at random, shown as arguments, verified; nothing
- * may crash, hang or read what was not written.
+/* The reader of detail files on damaged ones: every record read in order and at random, shown as arguments, verified;
+ * nothing may crash, hang or read what was not written.
  *
- * The input takes the place of the detail file of a good little trace. As a libFuzzer target (-DCT_LIBFUZZER), or alone: replays the
- * files given as arguments, then tries `--cases N` deterministic ones, which are the good file with some bytes changed, moved,
- * cut off or doubled. */
+ * The input takes the place of the detail file of a good little trace. As a libFuzzer target (-DCT_LIBFUZZER), or
+ * alone: replays the files given as arguments, then tries `--cases N` deterministic ones, which are the good file with
+ * some bytes changed, moved, cut off or doubled. */
 #include "tests/tools/place_of.h"
 #include "trace/arguments.h"
 #include "trace/signal_text.h"

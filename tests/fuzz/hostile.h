@@ -31,15 +31,15 @@ void hostile_fail(const char *what) __attribute__((noreturn));
 void hostile_advance(uint64_t ns);
 void hostile_reset_time(void);
 
-/* `loaded` is called whenever instrumented code is about to load from [start, start + size), with the offset from its start.
- * Only libFuzzer's build is instrumented. */
+/* `loaded` is called whenever instrumented code is about to load from [start, start + size), with the offset from its
+ * start. Only libFuzzer's build is instrumented. */
 void hostile_watch(const void *start, size_t size, void (*loaded)(uint64_t offset));
 
 /* A process that does nothing and ends with us. */
 int hostile_bystander(void);
 
-/* What a fuzzer of this kind is made of: the numbers of its operations are below the first, and this many random inputs are run where
- * libFuzzer makes none. main() is in hostile.c then. */
+/* What a fuzzer of this kind is made of: the numbers of its operations are below the first, and this many random inputs
+ * are run where libFuzzer makes none. main() is in hostile.c then. */
 extern const unsigned hostile_operations, hostile_cases;
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,10 +1,10 @@
-/* A hostile target against the drain, the requests and the tables of following: it writes what it likes, where it likes, when
- * it likes into the memory that it shares with the recorder. Nothing may crash, hang, eat memory or disk without bound, or
- * touch a process that is not the target's.
+/* A hostile target against the drain, the requests and the tables of following: it writes what it likes, where it
+ * likes, when it likes into the memory that it shares with the recorder. Nothing may crash, hang, eat memory or disk
+ * without bound, or touch a process that is not the target's.
  *
- * The input is the target's program (enum operation). It runs on the drain thread, before each pass; what it does `later`
- * happens in the middle of one, right before the recorder loads from the shared memory for the n-th time. As a libFuzzer target
- * (scripts/fuzz-hostile.sh), or alone: replays the files and directories given as arguments. */
+ * The input is the target's program (enum operation). It runs on the drain thread, before each pass; what it does
+ * `later` happens in the middle of one, right before the recorder loads from the shared memory for the n-th time. As a
+ * libFuzzer target (scripts/fuzz-hostile.sh), or alone: replays the files and directories given as arguments. */
 #include "session/children.h"
 #include "follow/stalk_internal.h"
 #include "abi/event.h"
@@ -215,7 +215,7 @@ static void add_region(uint64_t offset, uint64_t item, uint64_t count) {
 static void list_regions(const struct ct_lane *lane) {
     const uint8_t *base = (const uint8_t *)lane->control;
     add_region(0, CT_SHM_REQUESTS_OFFSET, 1);
-    add_region(128, 64, 1); /* who is alive */
+    add_region(128, 64, 1); /* liveness */
     add_region(CT_SHM_REQUESTS_OFFSET, sizeof(struct ct_shm_request), CT_SHM_REQUESTS);
     add_region(CT_SHM_MARKS_OFFSET, sizeof(struct ct_shm_mark), CT_SHM_MARKS);
     add_region(CT_SHM_MORE_MARKS_OFFSET, sizeof(struct ct_shm_more_marks), CT_TRIGGER_BITS);

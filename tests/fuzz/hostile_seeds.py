@@ -13,7 +13,7 @@ import sys
 DETAIL, ALWAYS, STALK, LOSSLESS, PACKED, PRE_EVENTS, TABLES, EARLY = (1 << i for i in range(8))
 (PASS, WRITE, CHUNK, THREAD, SEGMENT, LETTER, LOOK, TIME, MARK, CODE, LATER, AGAIN, GENERATIONS, SCRIBBLE,
  SIGNAL) = range(15)
-# regions of a lane; those behind EVENTS are there only with detail, or when the target is followed
+# regions of a lane; those after EVENTS are there only with detail, or when the target is followed
 CONTROL, LIVENESS, LETTERS, MARKS, MORE_MARKS, THREADS, CHUNKS, EVENTS = range(8)
 SEGMENTS, DETAIL_CHUNKS = 8, 9
 TABLE, TARGETS, BLOCKS, CODES, LENGTHS = range(8, 13)
@@ -86,20 +86,24 @@ NUMBERED = 128
 BLOCKS_OF = BLOCK | BLOCK << 4
 
 LANE = {
-    "honest": lane(PACKED, thread(), chunk(0), chunk(1, state=ACTIVE, count=100), pass_(2), thread(0, 1, ENDED), pass_(3)),
+    "honest": lane(PACKED, thread(), chunk(0), chunk(1, state=ACTIVE, count=100), pass_(2), thread(0, 1, ENDED),
+                   pass_(3)),
     "honest-detail": lane(DETAIL | ALWAYS, thread(), chunk(0, kinds=NUMBERED | CALL | RETURN << 4), segment(number=1),
                           pass_(2), segment(1, state=1, number=11), pass_(2)),
-    "honest-marks": lane(DETAIL | PRE_EVENTS, thread(), chunk(0, kinds=NUMBERED | CALL | RETURN << 4), segment(number=1),
+    "honest-marks": lane(DETAIL | PRE_EVENTS, thread(), chunk(0, kinds=NUMBERED | CALL | RETURN << 4),
+                         segment(number=1),
                          op(MARK, "BBH", 3, 0, 5), pass_(3), op(MARK, "BBB", 128, 0, 9) + value(3), pass_(),
                          op(TIME, "H", 5000), pass_(2)),
     "honest-stalk": lane(STALK | TABLES, code(5, 0x400100, 0, 65, 7), thread(), chunk(0, hook=5, kinds=BLOCKS_OF),
                          chunk(1, hook=5, kinds=COMPILED | PART << 4), chunk(2, hook=5), pass_(2)),
-    "honest-requests": lane(0, request(EXEC, TARGET, TARGET), op(LOOK), request(LOADED, TARGET, TARGET, 1), op(LOOK), pass_()),
+    "honest-requests": lane(0, request(EXEC, TARGET, TARGET), op(LOOK), request(LOADED, TARGET, TARGET, 1), op(LOOK),
+                            pass_()),
     "honest-signals": lane(DETAIL | PACKED, thread(), chunk(0, state=ACTIVE, count=10), op(SIGNAL, "B", 1), pass_(4)),
-    "time": lane(DETAIL, thread(), chunk(0, count=10), pass_(), op(TIME, "H", 3000), pass_(), op(TIME, "H", 3000), pass_(2)),
+    "time": lane(DETAIL, thread(), chunk(0, count=10), pass_(), op(TIME, "H", 3000), pass_(), op(TIME, "H", 3000),
+                 pass_(2)),
     # what the recorder must not believe
-    "hole-liveness": lane(0, write(LIVENESS, 0, 24, WIDE, 0x4141414141414140), write(LIVENESS, 0, 32, WIDE, 0x4242424242424240),
-                          pass_()),
+    "hole-liveness": lane(0, write(LIVENESS, 0, 24, WIDE, 0x4141414141414140),
+                          write(LIVENESS, 0, 32, WIDE, 0x4242424242424240), pass_()),
     "hole-depth": lane(0, thread(), chunk(0, ahead=3, depth=0xffffffff), pass_()),
     "hole-generations": lane(0, op(GENERATIONS, "BB", 0, 60), pass_(), op(GENERATIONS, "BB", 0, 60), pass_()),
     "hole-generations-many": lane(0, *[op(GENERATIONS, "BB", 0, 64) + pass_() for _ in range(40)]),
@@ -114,7 +118,8 @@ LANE = {
     "hole-blocks-offset-asked": lane(STALK, code(1, 0x400100, 0, 65, 7), write(TABLE, 0, UNMAPPED, WIDE, 1),
                                      write(TABLE, 0, 16, WIDE, 1 << 40), pass_(2)),
     "hole-blocks-offset": lane(STALK | TABLES, write(TABLE, 0, 16, WIDE, 1 << 40), pass_(2)),
-    "hole-code-offset": lane(STALK, write(TABLE, 0, 24, WIDE, 1 << 40), thread(), chunk(0, hook=5, kinds=BLOCKS_OF), pass_(2)),
+    "hole-code-offset": lane(STALK, write(TABLE, 0, 24, WIDE, 1 << 40), thread(), chunk(0, hook=5, kinds=BLOCKS_OF),
+                             pass_(2)),
     "hole-lengths-offset": lane(STALK, code(5, 0x400100, 0, 64, 7), write(TABLE, 0, 32, WIDE, 1 << 40), thread(),
                                 chunk(0, hook=5, kinds=BLOCKS_OF), pass_(2)),
     "hole-code-capacity": lane(STALK, write(TABLE, 0, 56, WIDE, 0xffffffff), thread(),
@@ -124,10 +129,10 @@ LANE = {
     "hole-code-capacity-small": lane(STALK, write(TABLE, 0, 56, WIDE, 0xffffffff), thread(),
                                      chunk(0, hook=1 << 12, kinds=BLOCKS_OF, count=1), pass_(2)),
     "hole-code-count": lane(STALK, write(TABLE, 0, 40, WIDE, 1 << 62), write(TABLE, 0, 56, WIDE, 0xffffffff),
-                            code(1, 0x400100, 0, 65, 7), write(TABLE, 0, 40, WIDE, 1 << 62), write(TABLE, 0, UNMAPPED, WIDE, 1),
-                            pass_(2)),
-    "ended-other-generation": lane(0, thread(), chunk(0), pass_(2), thread(0, 2, ENDED), pass_(2), thread(0, 3), chunk(1),
-                                   pass_(2)),
+                            code(1, 0x400100, 0, 65, 7), write(TABLE, 0, 40, WIDE, 1 << 62),
+                            write(TABLE, 0, UNMAPPED, WIDE, 1), pass_(2)),
+    "ended-other-generation": lane(0, thread(), chunk(0), pass_(2), thread(0, 2, ENDED), pass_(2), thread(0, 3),
+                                   chunk(1), pass_(2)),
     # threads without chunks, all of them at once
     "threads-all": lane(0, *[thread(i) + write(THREADS, i, 72 + 8, WIDE, 1) + write(THREADS, i, 72, WIDE, 1)
                              for i in range(0, 60, 4)], write(CONTROL, 0, 204, 2, 0xffffffff), pass_(2)),
@@ -149,7 +154,8 @@ for n in range(1, 4):
                                          later(NEAR + n, CHUNKS, 0, 32, 2, 0xffffffff), pass_(2))
 # A target that goes on while the recorder wants to finish.
 LANE["goes-on"] = lane(0, thread(), chunk(63, count=256), pass_(), later(0, EVENTS, 63, 0, WIDE, 1, AGAIN),
-                       later(0, CHUNKS, 63, 8, WIDE, -1, AGAIN), later(0, CHUNKS, 63, 0, WIDE, 1 << 32 | FULL, AGAIN), pass_())
+                       later(0, CHUNKS, 63, 8, WIDE, -1, AGAIN), later(0, CHUNKS, 63, 0, WIDE, 1 << 32 | FULL, AGAIN),
+                       pass_())
 
 
 # ---- hostile_tables.c ----
@@ -170,7 +176,8 @@ def number(n):
 
 
 def list_of_code(map_size=0, regions=0, patches=0, patches_at=None):
-    return (number(0x900000) + value(map_size) + at(HEAP_AT, REGIONS) + value(regions) + (patches_at or at(HEAP_AT, PATCHES)) +
+    return (number(0x900000) + value(map_size) + at(HEAP_AT, REGIONS) + value(regions) +
+            (patches_at or at(HEAP_AT, PATCHES)) +
             value(patches))
 
 
@@ -213,7 +220,8 @@ TABLES_OF = {
     "honest": tables(EJECT, boot(list_of_code(patches=2, regions=1)), runtime(), blocks(IN_USE, 3, at(SHADOW_AT), 20),
                      shadow(0, at(STACK_AT, 1024), 1, RESUME), FIRST_RETURN, patch(0, at(HEAP_AT, 40000)),
                      patch(1, at(HEAP_AT, 40100), service=1), registers()),
-    "honest-walk": tables(WALK, runtime(), blocks(IN_USE, 3, at(SHADOW_AT), 20), shadow(0, at(STACK_AT, 1024), 1, RESUME),
+    "honest-walk": tables(WALK, runtime(), blocks(IN_USE, 3, at(SHADOW_AT), 20),
+                          shadow(0, at(STACK_AT, 1024), 1, RESUME),
                           FIRST_RETURN, registers(at(SHADOW_AT), at(STACK_AT, 1024))),
     "honest-stalk": tables(LEAVE, op(LANE_OF_STALK, "B", 1) + number(0x5000) + number(0x6000) + at(HEAP_AT, 49152) +
                            number(0x7000) + value(4096) + number(0x8000) + value(4096), registers()),
@@ -223,24 +231,28 @@ TABLES_OF = {
     "hole-blocks-endless": tables(EJECT, boot(), runtime(), blocks(IN_USE, 0, at(SHADOW_AT), 2), registers()),
     "hole-one-slot": tables(EJECT, boot(), runtime(), blocks(IN_USE, 1, at(SHADOW_AT), 4 << 20), ONE_SLOT, FIRST_RETURN,
                             registers()),
-    "hole-one-slot-small": tables(EJECT, boot(), runtime(), blocks(IN_USE, 1, at(SHADOW_AT), 1 << 18), ONE_SLOT, FIRST_RETURN,
-                                  registers()),
+    "hole-one-slot-small": tables(EJECT, boot(), runtime(), blocks(IN_USE, 1, at(SHADOW_AT), 1 << 18), ONE_SLOT,
+                                  FIRST_RETURN, registers()),
     "one-slot-many-blocks": tables(EJECT, boot(), runtime(), blocks(IN_USE, 200, at(SHADOW_AT), 1 << 14), ONE_SLOT,
                                         FIRST_RETURN, registers()),
     "hole-shadow-large": tables(EJECT, boot(), runtime(), blocks(IN_USE, 1, at(SHADOW_AT), 36 << 20),
                                 shadow(0, at(STACK_AT, 1024), 1, RESUME), registers()),
     "shadow-huge": tables(EJECT, boot(), runtime(), blocks(IN_USE, 1, at(SHADOW_AT), 1 << 34), ONE_SLOT, registers()),
     "codes-endless": tables(EJECT, boot(next_code=at(CODES_AT)),
-                                 op(CODE_LIST) + list_of_code(4096, 0, 4 << 20, at(PATTERN_AT)), runtime(), registers()),
+                                 op(CODE_LIST) + list_of_code(4096, 0, 4 << 20, at(PATTERN_AT)), runtime(),
+                            registers()),
     "codes-endless-empty": tables(EJECT, boot(next_code=at(CODES_AT)), op(CODE_LIST) + list_of_code(4096), runtime(),
                                   registers()),
-    "patches-most": tables(EJECT, boot(list_of_code(patches=4 << 20, patches_at=at(PATTERN_AT))), runtime(), registers()),
+    "patches-most": tables(EJECT, boot(list_of_code(patches=4 << 20, patches_at=at(PATTERN_AT))), runtime(),
+                           registers()),
     "behind-cyclic": tables(BEHIND, boot(), runtime(), blocks(IN_USE | CYCLIC, 3, at(SHADOW_AT), 2), registers()),
-    "behind-guarded": tables(BEHIND, boot(), runtime(), op(BLOCK_LIST, "BBB", IN_USE | 4, 1, 0xff) + at(SHADOW_AT) + value(2),
-                             registers()),
-    "walk-chain": tables(WALK, runtime(), blocks(IN_USE, 1, at(SHADOW_AT), 1 << 34), shadow(1, at(STACK_AT, 1024), 0, RESUME),
+    "behind-guarded": tables(BEHIND, boot(), runtime(),
+                             op(BLOCK_LIST, "BBB", IN_USE | 4, 1, 0xff) + at(SHADOW_AT) + value(2), registers()),
+    "walk-chain": tables(WALK, runtime(), blocks(IN_USE, 1, at(SHADOW_AT), 1 << 34),
+                         shadow(1, at(STACK_AT, 1024), 0, RESUME),
                          FIRST_RETURN, registers(at(SHADOW_AT), at(STACK_AT, 1024))),
-    "walk-blocks": tables(WALK, runtime(), blocks(IN_USE, 0, at(SHADOW_AT), 1 << 20), shadow(0, at(STACK_AT, 1024), 1, RESUME),
+    "walk-blocks": tables(WALK, runtime(), blocks(IN_USE, 0, at(SHADOW_AT), 1 << 20),
+                          shadow(0, at(STACK_AT, 1024), 1, RESUME),
                           poke(1024 | 1, at(PATTERN_AT, 64)), registers(at(PATTERN_AT), at(STACK_AT, 1024))),
     # stacks full of what looks like frames of handlers
     "frames": tables(EJECT, boot(), runtime(), blocks(IN_USE, 1, at(SHADOW_AT), 1),

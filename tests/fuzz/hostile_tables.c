@@ -1,9 +1,11 @@
-/* A hostile target against what is read from its own memory: the tables by which hooks and agent are taken out again (inject/eject.c,
- * follow/stalk_leave.c), and the shadow stacks by which its stacks are walked (inspect/process_shadow.c). It has never been recorded:
- * everything there is made up, and there may be as much of it as there are addresses. Nothing may crash, and the work is limited.
+/* A hostile target against what is read from its own memory: the tables by which hooks and agent are taken out again
+ * (inject/eject.c, follow/stalk_leave.c), and the shadow stacks by which its stacks are walked
+ * (inspect/process_shadow.c). It has never been recorded: everything there is made up, and there may be as much of it
+ * as there are addresses. Nothing may crash, and the work is limited.
  *
- * The input says what lies in the memory of a process that does not exist (enum operation), then that is taken for a recorded one. As
- * a libFuzzer target (scripts/fuzz-hostile.sh), or alone: replays the files and directories given as arguments. */
+ * The input says what lies in the memory of a process that does not exist (enum operation), then that is taken for a
+ * recorded one. As a libFuzzer target (scripts/fuzz-hostile.sh), or alone: replays the files and directories given as
+ * arguments. */
 #include "abi/boot_abi.h"
 #include "abi/shm_abi.h"
 #include "abi/stalk_abi.h"
@@ -78,7 +80,7 @@ static void make_code(uint64_t number, struct ct_boot_code *out) {
     out->next = CODES_AT + (number + 1) * CODE_STEP;
 }
 
-/* Of a thing of `size` bytes, behind which there is nothing. */
+/* Of a thing of `size` bytes, after which there is nothing. */
 static void copy_made(uint64_t offset, uint8_t *to, size_t count, size_t size, const void *one) {
     size_t there = offset < size ? size - (size_t)offset : 0;
     there = there < count ? there : count;
@@ -372,7 +374,7 @@ static void do_pattern(void) {
     memcpy(w.pattern + place, &value, sizeof value);
 }
 
-/* The lane of somebody who followed threads. */
+/* The lane of a recorder that followed threads. */
 static void do_lane(void) {
     struct ct_shm_control control = {
         .magic = CT_SHM_MAGIC, .version = CT_SHM_VERSION, .extra_offset = hostile_u8(&w.in) % 4 ? TABLES_PLACE : 0};
@@ -444,7 +446,7 @@ static void walk(void) {
     }
 }
 
-/* Out of a target of our own; after somebody who was killed; and after one who followed threads. */
+/* Out of a target of our own; after a recorder that was killed; and after one that followed threads. */
 static void leave(enum mode mode) {
     static struct ct_session session;
     struct ct_recording *r = ct_recording_create(&session, CT_ORIGIN_ATTACH);

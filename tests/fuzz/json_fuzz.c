@@ -1,8 +1,8 @@
 /* The JSON reader on anything.
  *
- * What it accepts is written again and must read back as the same tree. As a libFuzzer target (scripts/fuzz-trace.sh), or
- * alone: replays the files given as arguments, then tries `--cases N` deterministic ones, texts put together from pieces of
- * JSON and then damaged. */
+ * What it accepts is written again and must read back as the same tree. As a libFuzzer target (scripts/fuzz-trace.sh),
+ * or alone: replays the files given as arguments, then tries `--cases N` deterministic ones, texts put together from
+ * pieces of JSON and then damaged. */
 #include "base/json_read.h"
 #include "base/json_write.h"
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* The trace reader on damaged traces: opened, read through every cursor, looked up, verified; nothing may crash, hang or read
- * what was not written.
+/* The trace reader on damaged traces: opened, read through every cursor, looked up, verified; nothing may crash, hang
+ * or read what was not written.
  *
  * The first byte says which file of a good little trace the rest takes the place of. As a libFuzzer target
- * (scripts/fuzz-trace.sh), or alone: replays the files given as arguments, then tries `--cases N` deterministic ones, which are
- * the good file with some bytes changed, moved, cut off or doubled. */
+ * (scripts/fuzz-trace.sh), or alone: replays the files given as arguments, then tries `--cases N` deterministic ones,
+ * which are the good file with some bytes changed, moved, cut off or doubled. */
 #include "tests/tools/place_of.h"
 #include "abi/packed.h"
 #include "trace/code_file.h"

@@ -3,8 +3,9 @@
 
 usage: agent_test.py AGENT CONTRAIL TARGET
 
-AGENT is the image that is put into other processes: nobody relocates it, nobody resolves its symbols, it has no thread-local
-storage, and the vector registers are not its own. TARGET is a program that only calls functions until it gets SIGTERM."""
+AGENT is the image that is put into other processes: nobody relocates it, nobody resolves its symbols, it has no
+thread-local storage, and the vector registers are not its own. TARGET is a program that only calls functions until it
+gets SIGTERM."""
 import json
 import os
 import re
@@ -22,7 +23,8 @@ MOVES = re.compile(r"(movups|movq) +(%xmm[0-7],\S*\(%r[a-z]+(,%r[a-z]+,1)?\)|\S*
 EVENTS_PER_CHUNK = 512  # of the default lane
 ENOUGH_SWAPS = 300
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_TLS, PT_GNU_STACK = 1, 2, 3, 7, 0x6474E551
-DT_NEEDED, DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_RELASZ, DT_RELSZ, DT_TEXTREL, DT_GNU_HASH = 1, 2, 5, 6, 8, 18, 22, 0x6FFFFEF5
+(DT_NEEDED, DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_RELASZ, DT_RELSZ, DT_TEXTREL,
+ DT_GNU_HASH) = 1, 2, 5, 6, 8, 18, 22, 0x6FFFFEF5
 failures = 0
 
 
@@ -88,7 +90,8 @@ def check_image(path):
           "no executable stack")
     check(all(s[1] & 3 != 3 for s in image.of_type(PT_LOAD)), "nothing is both writable and executable")
     text = [s for s in image.of_type(PT_LOAD) if s[1] & 1]
-    check(len(text) == 1 and text[0][3] <= image.entry < text[0][3] + text[0][6], "one text segment with the entry point")
+    check(len(text) == 1 and text[0][3] <= image.entry < text[0][3] + text[0][6],
+          "one text segment with the entry point")
     check(text[0][2] == text[0][3] < 4096, "the text begins the image")
 
 
@@ -112,8 +115,10 @@ def check_code(path):
         elif name == "(bad)":
             strange.append(line.strip())
     check(count > 1000, f"disassembled: {count} instructions")
-    check(not vectors and moves < 128, f"no vector or floating-point register is used, {moves} moves of stubs apart" + "".join("\n        " + v for v in vectors[:5]))
-    check(not strange, "no other instruction of theirs, saving and restoring apart" + "".join("\n        " + v for v in strange[:5]))
+    check(not vectors and moves < 128, f"no vector or floating-point register is used, {moves} moves of stubs apart" +
+          "".join("\n        " + v for v in vectors[:5]))
+    check(not strange,
+          "no other instruction of theirs, saving and restoring apart" + "".join("\n        " + v for v in strange[:5]))
 
 
 def events_of(contrail, pid):
@@ -157,7 +162,8 @@ def watch(contrail, pid, directory):
         strace.wait()
         return None, attached.strip()
     before = wait_for("the recorder states its events", lambda: events_of(contrail, pid))
-    wait_for("enough events while strace looks", lambda: (events_of(contrail, pid) or 0) - before > (ENOUGH_SWAPS + 1) * EVENTS_PER_CHUNK)
+    wait_for("enough events while strace looks",
+             lambda: (events_of(contrail, pid) or 0) - before > (ENOUGH_SWAPS + 1) * EVENTS_PER_CHUNK)
     after = wait_for("the recorder states its events", lambda: events_of(contrail, pid))
     strace.send_signal(signal.SIGINT)
     strace.wait()
@@ -167,7 +173,8 @@ def watch(contrail, pid, directory):
 
 def check_silence(contrail, target):
     directory = tempfile.mkdtemp(prefix="contrail-agent-")
-    recorder = subprocess.Popen([contrail, "spawn", "--quiet", "--output", directory, target], stdout=subprocess.PIPE, text=True)
+    recorder = subprocess.Popen([contrail, "spawn", "--quiet", "--output", directory, target], stdout=subprocess.PIPE,
+                                text=True)
     pid = None
     try:
         check(recorder.stdout.readline() == "ready\n", "the program runs under the recorder")

@@ -6,7 +6,8 @@
 A detail file is compared with the index.atf beside it, when there is one: both must name each other.
 
 Shares no code with Contrail. Prints one line per file, with --dump one line per event as well; problems go to standard
-error. Exit code 1 when there was one. --unfinished: files without a footer are fine. --symbols: function ids must be in it."""
+error. Exit code 1 when there was one. --unfinished: files without a footer are fine. --symbols: function ids must be in
+it."""
 
 import argparse
 import struct
@@ -25,7 +26,8 @@ DETAIL_FOOTER = struct.Struct("<4sIQQQQ24s")
 DETAIL_KINDS = {3: 1, 4: 2, 5: 3}  # those of the index
 NONE = 0xFFFFFFFF
 assert (HEADER.size, EVENT.size, FOOTER.size) == (64, 32, 64)
-assert (DETAIL_HEADER.size, DETAIL_EVENT.size, DETAIL_CALL.size, DETAIL_SIGNAL.size, DETAIL_FOOTER.size) == (64, 24, 100, 160, 64)
+assert (DETAIL_HEADER.size, DETAIL_EVENT.size, DETAIL_CALL.size, DETAIL_SIGNAL.size,
+        DETAIL_FOOTER.size) == (64, 24, 100, 160, 64)
 
 
 class Problem(Exception):
@@ -156,7 +158,8 @@ def check_payload(number, kind, flags, payload):
     expect(reserved == 0, "reserved bytes of record %d in use" % number)
     expect(stack_size <= 512 and stack_size % 8 == 0, "record %d has %d bytes of stack" % (number, stack_size))
     expected = DETAIL_CALL.size + stack_size + (128 if flags & 1 else 0)
-    expect(len(payload) == expected or (flags & 2 and len(payload) > expected), "record %d is not as long as it says" % number)
+    expect(len(payload) == expected or (flags & 2 and len(payload) > expected),
+           "record %d is not as long as it says" % number)
     return function, "%s %x(%s) sp %x stack %d" % ("CALL" if kind == 3 else "RETURN", function,
                                                   " ".join("%x" % r for r in registers), stack, stack_size)
 
@@ -168,7 +171,8 @@ def check_link(number, head, function, index):
     if position >= len(index):
         raise Problem("record %d names event %d, which is not there" % (number, position))
     event_time, event_function, _, event_kind, _, detail = index[position]
-    expect((event_time, event_function, event_kind) == (time, function, kind), "record %d is not that of event %d" % (number, position))
+    expect((event_time, event_function, event_kind) == (time, function, kind),
+           "record %d is not that of event %d" % (number, position))
     expect(detail == number, "event %d names record %d, not %d" % (position, detail, number))
 
 

@@ -36,7 +36,8 @@ with tempfile.TemporaryDirectory() as work:
             detail = os.path.join(trace, "thread_%d/detail.atf" % thread)
             result = check(detail)
             assert result.returncode == 0, result.stderr
-            assert result.stdout == "%s: thread %d, %d records\n" % (detail, 500 + thread, (events + 6) // 7), result.stdout
+            assert result.stdout == "%s: thread %d, %d records\n" % (detail, 500 + thread,
+                                                                     (events + 6) // 7), result.stdout
     lines = check("--dump", "--symbols", os.path.join(trace, "symbols"), path).stdout.split("\n")
     assert lines[0] == "1000001 CALL _Z5outerv depth 0 detail 0", lines[0]
     assert lines[1] == "1000004 RETURN _Z5outerv depth 0", lines[1]
@@ -62,7 +63,8 @@ with tempfile.TemporaryDirectory() as work:
     for thread, records in (("thread_1", 7), ("thread_2", 1)):
         path = os.path.join(golden, thread, "detail.atf")
         result = check("--dump", path)
-        assert result.returncode == 0 and result.stdout.endswith(" %d records\n" % records), result.stdout + result.stderr
+        assert result.returncode == 0 and result.stdout.endswith(" %d records\n" %
+                                                                 records), result.stdout + result.stderr
         assert "SIGNAL 11 code 1 address 10 pc 10121c" in result.stdout or thread != "thread_1", result.stdout
 
     path = os.path.join(make(1, 100), "thread_0/detail.atf")

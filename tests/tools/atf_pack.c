@@ -1,7 +1,7 @@
 /* Packs the raw index files of a process directory as a recorder would have: atf_pack FROM TO
  *
- * TO gets index.ctp files for FROM's threads, written a few or many events at a time, their detail numbers told later; the other
- * files are the caller's business. */
+ * TO gets index.ctp files for FROM's threads, written a few or many events at a time, their detail numbers added later;
+ * the other files are the caller's business. */
 #include "tests/tools/place_of.h"
 #include "trace/reader.h"
 #include "trace/writer.h"

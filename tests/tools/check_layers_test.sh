@@ -56,7 +56,8 @@ expect 1 "stderr" src/symbols/a.c 'void f(void) { fputs("x", stderr); }'
 expect 1 "abort after a comment" src/hook/a.c 'void f(void) { /* why */ abort (); }'
 expect 0 "printf in src/cli" src/cli/a.c 'void f(void) { printf("x"); exit(0); }'
 expect 0 "snprintf" src/hook/a.c 'void f(void) { snprintf(b, 1, "x"); ct_os_exit(1); }'
-expect 0 "printf in comment and string" src/hook/a.c '/* printf(1) */ // exit(1)' 'char *s = "exit(\"(1)"; /* a' ' exit(1) */'
+expect 0 "printf in comment and string" src/hook/a.c \
+    '/* printf(1) */ // exit(1)' 'char *s = "exit(\"(1)"; /* a' ' exit(1) */'
 
 expect 1 "public header with an inner one" include/contrail/a.h '#include "hook/a.h"'
 expect 1 "public header with a system header" include/contrail/a.h '#include <sys/types.h>'
@@ -64,7 +65,8 @@ expect 0 "public header with public ones" include/contrail/a.h '#include <contra
 
 expect 1 "libc in src/code" src/code/a.c '#include <string.h>'
 expect 1 "libc in src/os" src/os/a.c '#include <sys/mman.h>'
-expect 0 "kernel header in src/os" src/os/a.c '#include <linux/mman.h>' '#include <asm/unistd.h>' '#include <stdatomic.h>'
+expect 0 "kernel header in src/os" src/os/a.c \
+    '#include <linux/mman.h>' '#include <asm/unistd.h>' '#include <stdatomic.h>'
 expect 0 "status in src/isa" src/isa/a.c '#include <contrail/status.h>' '#include <stddef.h>'
 
 expect 0 "abi with abi and public ones" abi/a.h '#include "abi/b.h"' '#include <contrail/event.h>' '#include <stdint.h>'
@@ -76,8 +78,8 @@ expect 1 "architecture in abi" abi/a.h '#ifdef __x86_64__' '#endif'
 # What is of one machine, in files that are of none.
 for word in 'struct user_regs_struct regs;' 'regs.fs_base = 0;' 'regs.gs_base = 0;' 'b->xsave_size = 0;' \
     'int a = CT_BLOCK_XSAVE_SIZE;' 'if (m == EM_X86_64) {}' 'if (m == EM_AARCH64) {}' 'int r = R_X86_64_RELATIVE;' \
-    '__asm__("" : : : "memory"); rdtsc();' 'ct_x64_decode_x64();' 'struct ct_cpu_x64 cpu;' 'int n = COUNT_X64;' 'f_a64();' \
-    'uint64_t tpidr;'; do
+    '__asm__("" : : : "memory"); rdtsc();' 'ct_x64_decode_x64();' 'struct ct_cpu_x64 cpu;' 'int n = COUNT_X64;' \
+    'f_a64();' 'uint64_t tpidr;'; do
     expect 1 "$word" src/hook/a.c "$word"
     expect 0 "$word in an x64 file" src/hook/a_x64.c "$word"
 done
@@ -95,13 +97,14 @@ expect 0 "header of one machine in its file" src/hook/a_x64.c '#include "isa/x64
 expect 0 "header of all machines" src/hook/a.c '#include "isa/machine.h"'
 
 # The size of pages.
-for code in 'x = at & ~0xfff;' 'x = at & ~0xfffull;' 'x = at & 0xfff;' 'x = (at + 4095) & ~(uint64_t)4095;' 'x = at + 4095;' \
-    'x = at & ~UINT64_C(4095);' 'x = at & ~(4096 - 1);' 'x = at / 4096;' 'x = at % 4096u;' '#define PAGE 4096u' \
-    'enum { PAGE = 4096 };' '#define CT_PAGE_SIZE 4096'; do
+for code in 'x = at & ~0xfff;' 'x = at & ~0xfffull;' 'x = at & 0xfff;' 'x = (at + 4095) & ~(uint64_t)4095;' \
+    'x = at + 4095;' 'x = at & ~UINT64_C(4095);' 'x = at & ~(4096 - 1);' 'x = at / 4096;' 'x = at % 4096u;' \
+    '#define PAGE 4096u' 'enum { PAGE = 4096 };' '#define CT_PAGE_SIZE 4096'; do
     expect 1 "$code" src/hook/a.c "$code"
 done
 expect 0 "pages in an x64 file" src/os/linux/a_x64.h '#define CT_PAGE_SIZE 4096u'
-expect 0 "no page" src/hook/a.c 'char name[4096];' 'x = at & 0xffff;' 'x = at & (ct_os_page_size() - 1);' 'if (result < -4095) {}'
+expect 0 "no page" src/hook/a.c \
+    'char name[4096];' 'x = at & 0xffff;' 'x = at & (ct_os_page_size() - 1);' 'if (result < -4095) {}'
 
 # Exceptions hold as long as they are needed.
 sed "s|^LATER='|&\nsrc/hook/later.c|" "$check" >"$tree/check.sh"

@@ -29,7 +29,8 @@ def last_line(*tests, extra=()):
         with open(path, "w", encoding="utf-8") as log:
             for result, stdout in tests:
                 log.write(json.dumps({"result": result, "stdout": stdout, "duration": 0.1}) + "\n")
-        run = subprocess.run([sys.executable, SCRIPT, *extra, "x=" + path], stdout=subprocess.PIPE, text=True, check=False)
+        run = subprocess.run([sys.executable, SCRIPT, *extra, "x=" + path], stdout=subprocess.PIPE, text=True,
+                             check=False)
     return run.stdout.splitlines()[-1], run.returncode
 
 
@@ -46,7 +47,8 @@ expect(last_line(("FAIL", CASES % "")), ("1 skipped; 1 passed, 2 failed", 1))  #
 expect(last_line(("FAIL", "[ RUN      ] a\n[       OK ] a\n")), ("1 passed, 1 failed", 1))  # crashed at the end
 expect(last_line(("OK", "[ RUN      ] a\n[       OK ] a\n")), ("1 passed, 0 failed", 0))
 # Parts of scripts that were skipped
-expect(last_line(("OK", "ok      a\nb: skipped: no gdb\nskipped c (musl): no compiler\n")), ("2 skipped; 1 passed, 0 failed", 0))
+expect(last_line(("OK", "ok      a\nb: skipped: no gdb\nskipped c (musl): no compiler\n")),
+       ("2 skipped; 1 passed, 0 failed", 0))
 expect(last_line(("FAIL", "skipped: d, no xz\n")), ("1 skipped; 0 passed, 1 failed", 1))
 expect(last_line(("OK", "Ran 9 tests in 0.1s\n\nOK (skipped=3)\n")), ("3 skipped; 1 passed, 0 failed", 0))
 expect(last_line(("OK", "2 programs, 1 skipped; nothing skipped here\n")), ("1 passed, 0 failed", 0))

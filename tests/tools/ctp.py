@@ -139,7 +139,7 @@ def times_of(data, count, now):
 
 
 class Odd:
-    """The events that are told in full, and what they do to the open calls."""
+    """The events that are written in full, and what they do to the open calls."""
 
     def __init__(self, data, ids, tid):
         self.data, self.ids, self.tid, self.at = data, ids, tid, 0
@@ -293,7 +293,7 @@ def records(columns):
 
 
 def blocks_of(content, finished):
-    """One behind the other; in an unfinished file the next one is looked for where there is none."""
+    """One after the other; in an unfinished file the next one is looked for where there is none."""
     at, end = HEADER.size, len(content) - (FOOTER.size if finished else 0)
     while at < end:
         try:
@@ -386,8 +386,8 @@ def main():
             with open(path, "rb") as f:
                 content = f.read()
             for b in blocks_of(content, is_finished(content)):
-                print("%10d %-6s %6d bytes %6d from %d, depth %d" % (b.at, names.get(b.type, "?"), b.size, b.count, b.first,
-                                                                     b.depth))
+                print("%10d %-6s %6d bytes %6d from %d, depth %d" % (b.at, names.get(b.type, "?"), b.size, b.count,
+                                                                     b.first, b.depth))
             continue
         data, finished, tid, first = read(path, False)
         for i in range(len(data) // 32):

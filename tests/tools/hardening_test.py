@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""hardening_test.py [--fortified] FILE... ARCHIVE.a...: reads the ELF files that are installed and checks how they were built
-(docs/TRUST.md, "Build"). The archives are their hosted parts: a file may have a guarded function from elsewhere."""
+"""hardening_test.py [--fortified] FILE... ARCHIVE.a...: reads the ELF files that are installed and checks how they were
+built (docs/TRUST.md, "Build"). The archives are their hosted parts: a file may have a guarded function from
+elsewhere."""
 import struct
 import subprocess
 import sys
 import unittest
 
 PT_LOAD, PT_DYNAMIC, PT_GNU_STACK, PT_GNU_RELRO, PT_GNU_PROPERTY = 1, 2, 0x6474E551, 0x6474E552, 0x6474E553
-DT_NULL, DT_STRTAB, DT_SYMTAB, DT_TEXTREL, DT_BIND_NOW, DT_FLAGS, DT_FLAGS_1, DT_PLTGOT = 0, 5, 6, 22, 24, 30, 0x6FFFFFFB, 3
+(DT_NULL, DT_STRTAB, DT_SYMTAB, DT_TEXTREL, DT_BIND_NOW, DT_FLAGS, DT_FLAGS_1,
+ DT_PLTGOT) = 0, 5, 6, 22, 24, 30, 0x6FFFFFFB, 3
 DF_TEXTREL, DF_BIND_NOW, DF_1_NOW, DF_1_PIE = 4, 8, 1, 0x08000000
 PF_X, PF_W = 1, 2
 ET_DYN = 3

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A directory that is there. Stays open, so that writers which need many files share it; one that was replaced is opened again. */
+/* A directory that is there. Stays open, so that writers which need many files share it; one that was replaced is
+ * opened again. */
 static inline struct ct_place *place_of(const char *path) {
     static struct known {
         struct known *next;

@@ -1,7 +1,7 @@
 #!/bin/sh
-# setup.sh installs what is missing, tries again when that fails for a while, gives up with a word in the end, and does nothing when
-# all is there. With a dpkg-query, an apt-get and a sleep that only pretend.
-# usage: setup_test.sh path/to/setup.sh
+# setup.sh installs what is missing, tries again when that fails for a while, gives up with a word in the end, and does
+# nothing when all is there. With a dpkg-query, an apt-get and a sleep that only pretend. usage: setup_test.sh
+# path/to/setup.sh
 set -u
 setup=$1
 work=$(mktemp -d)

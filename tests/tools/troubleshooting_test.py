@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""troubleshooting_test.py ROOT: the messages of docs/TROUBLESHOOTING.md and docs/LIMITS.md are messages of the program, word for word."""
+"""troubleshooting_test.py ROOT: the messages of docs/TROUBLESHOOTING.md and docs/LIMITS.md are messages of the program,
+word for word."""
 
 import pathlib
 import re

@@ -1,5 +1,5 @@
-/* From the CPU's counter to CLOCK_BOOTTIME. Each check brackets a counter value between two readings of the clock, so that being
- * interrupted in between does no harm. */
+/* From the CPU's counter to CLOCK_BOOTTIME. Each check brackets a counter value between two readings of the clock, so
+ * that being interrupted in between does no harm. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,8 @@ static struct sample take_sample(void) {
     return s;
 }
 
-/* A line through two points is the less exact the farther from them: we may be held up between calibration and sample. */
+/* A line through two points is the less exact the farther from them: we may be held up between calibration and
+ * sample. */
 static uint64_t tolerance_at(const struct ct_clock *clock, uint64_t ns) {
     uint64_t from = clock->before.ns, to = clock->newest.ns, length = to - from;
     uint64_t distance = ns < from ? from - ns : ns > to ? ns - to : 0;

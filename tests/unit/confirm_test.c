@@ -1,4 +1,5 @@
-/* Which processes count when shared memory names them: those that have the recording's memory in its place, and no others. */
+/* Which processes count when shared memory names them: those that have the recording's memory in its place, and no
+ * others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -133,8 +134,8 @@ static void unmap(void) {
     munmap((void *)ct_inject_lane_at(&r.injection), r.lane.size);
 }
 
-/* The recorder's own processes (one that traces) have the memory too, in the recorder's place: nobody waits for a request of theirs when the
- * recorded process ends. */
+/* The recorder's own processes (one that traces) have the memory too, in the recorder's place: nobody waits for a
+ * request of theirs when the recorded process ends. */
 static void test_own_process(void **state) {
     (void)state;
     int pid = make(unmap);
@@ -160,7 +161,7 @@ static void execute(void) {
     _exit(1);
 }
 
-/* The memory is sealed: who does not have it cannot get it for writing any more. */
+/* The memory is sealed: a process without it cannot get it for writing any more. */
 static void map_again(void) {
     unmap();
     void *at = (void *)ct_inject_lane_at(&r.injection);
@@ -197,7 +198,7 @@ static void test_executes(void **state) {
     end(pid);
 }
 
-/* Its parent has ended: who has adopted it is an ancestor of the recorded process. */
+/* Its parent has ended: the process that adopted it is an ancestor of the recorded process. */
 static void test_orphan(void **state) {
     (void)state;
     int numbers[2], pid = 0;
@@ -230,7 +231,7 @@ static void test_held(void **state) {
     close(c.pidfd);
 }
 
-/* ---- who executes ---- */
+/* ---- processes that execute a program ---- */
 
 static int executing_status(int pid, int tid) {
     struct ct_confirmed c;

@@ -1,8 +1,9 @@
 /* Calling conventions: where arguments and results of given types are, on machines that need not be this one.
  *
- * What is expected of arm64 is what AAPCS64 says, rule by rule; of x86_64 the compiler is asked (parameters_test.c), so a few
- * cases show that the two are not mixed up. A place is written as registers do: "r0" for a detail record's first register,
- * "v1.4" for four bytes of the second vector register, "[8]" on the stack, "*r2" for an address, "{}" nowhere, "?". */
+ * What is expected of arm64 is what AAPCS64 says, rule by rule; of x86_64 the compiler is asked (parameters_test.c), so
+ * a few cases show that the two are not mixed up. A place is written as registers do: "r0" for a detail record's first
+ * register, "v1.4" for four bytes of the second vector register, "[8]" on the stack, "*r2" for an address, "{}"
+ * nowhere, "?". */
 #include "symbols/parameters.h"
 #include "trace/arguments.h"
 #include "trace/value_text.h"
@@ -172,7 +173,8 @@ static void test_a64_structures(void **state) {
     CHECK("r0 | r0+r1 r2", INT, STRUCT(DOUBLE, LONG), INT); /* no vector registers */
 }
 
-/* More than 16 bytes: a pointer to a copy. As a result they are where x8 points to, which takes no argument's register. */
+/* More than 16 bytes: a pointer to a copy. As a result they are where x8 points to, which takes no argument's
+ * register. */
 static void test_a64_large(void **state) {
     (void)state;
     convention = ct_convention_of(&ct_machine_a64);

@@ -1,5 +1,6 @@
-/* Stripped modules get their names from debug files: by build-id, by .gnu_debuglink, from .gnu_debugdata; from the right ones
- * only, and never more than that when they are damaged. Arguments: a library with a build-id, and one without. */
+/* Stripped modules get their names from debug files: by build-id, by .gnu_debuglink, from .gnu_debugdata; from the
+ * right ones only, and never more than that when they are damaged. Arguments: a library with a build-id, and one
+ * without. */
 #include "symbols/debug_file.h"
 
 #include <setjmp.h>
@@ -152,7 +153,7 @@ static void test_debuglink_in_directories(void **state) {
     assert_true(finds(&search));
 }
 
-/* Another file of the same name: its checksum tells. */
+/* Another file of the same name: its checksum differs. */
 static void test_wrong_checksum(void **state) {
     (void)state;
     prepare(without_id);
@@ -274,7 +275,8 @@ static void test_unpack_limit(void **state) {
 
 /* ---- damage ---- */
 
-/* What the module itself tells is there as it is without the debug file; in the midst of its functions is nothing to be hooked. */
+/* What the module itself has is there as it is without the debug file; in the midst of its functions is nothing to be
+ * hooked. */
 static void expect_harmless(const struct ct_debug_search *search) {
     struct ct_functions *own, *full;
     void *bytes;

@@ -423,7 +423,7 @@ static void test_guard_page(void **state) {
     munmap(map, 2 * page);
 }
 
-/* The same verdict and parts whether the bytes come with many behind them or with none. */
+/* The same verdict and parts whether many bytes follow or none. */
 static void test_window(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
@@ -437,7 +437,7 @@ static void test_window(void **state) {
     }
 }
 
-/* Flags that surely die. Zydis cannot tell; a wrong bit here corrupts a program that a hook enters. */
+/* Flags that surely die. Zydis does not know them; a wrong bit here corrupts a program that a hook enters. */
 static void test_killed(void **state) {
     (void)state;
     const uint16_t all = CT_X64_ARITH_FLAGS, no_carry = CT_X64_ARITH_FLAGS & ~CT_X64_CF;

@@ -1,5 +1,5 @@
-/* Demangling against c++filt: the C++ and Rust names of whatever large libraries are here. Arguments: more files of names, one
- * per line, or ELF files. */
+/* Demangling against c++filt: the C++ and Rust names of whatever large libraries are here. Arguments: more files of
+ * names, one per line, or ELF files. */
 #include "symbols/demangle.h"
 #include "symbols/functions.h"
 

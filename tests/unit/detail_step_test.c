@@ -1,11 +1,12 @@
 /* A signal at every instruction of a stub that captures detail, and of what it needs when its chunk is full.
  *
- * A child fills its segment so that the next record does not fit, then calls a function through a stub, in a window between
- * two breakpoints, again and again, while a drain takes what it has recorded. Its parent lets it run k instructions into the
- * k-th window and delivers a signal there, whose handler makes such calls itself: one, or more than a segment's worth. It then
- * returns, or leaves by siglongjmp. Where no segment is to be had the thread hands its own over and waits.
- * At the end the child compares: each record is that of its event, with the argument and the result of its call; what is not
- * there is counted; nothing was written outside of the lanes; and no segment is left that nobody uses. */
+ * A child fills its segment so that the next record does not fit, then calls a function through a stub, in a window
+ * between two breakpoints, again and again, while a drain takes what it has recorded. Its parent lets it run k
+ * instructions into the k-th window and delivers a signal there, whose handler makes such calls itself: one, or more
+ * than a segment's worth. It then returns, or leaves by siglongjmp. Where no segment is to be had the thread hands its
+ * own over and waits. At the end the child compares: each record is that of its event, with the argument and the result
+ * of its call; what is not there is counted; nothing was written outside of the lanes; and no segment is left that
+ * nobody uses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,7 +68,7 @@ struct kind {
 
 #define MAX_WINDOWS 4000
 #define AT_ONCE     700 /* instructions that are hit one by one; in longer windows the rest is waiting */
-#define REST        40  /* signals behind them */
+#define REST        40  /* signals after them */
 
 static struct lane_fixture f;
 static struct ct_windows windows;

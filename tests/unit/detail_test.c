@@ -1,5 +1,5 @@
-/* The detail lane, both sides in one process: records as stubs write them, with contents that tell their number, so that order,
- * losses, doubles and records that were never made show. */
+/* The detail lane, both sides in one process: records as stubs write them, with contents that give their number, so
+ * that order, losses, doubles and records that were never made show. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -227,7 +227,7 @@ static void test_threads_wait_for_each_other(void **state) {
     }
 }
 
-/* The number of an event has 28 bits. One in so many is 0 by chance, and has no record. */
+/* The number of an event has 28 bits. One in 2^28 is 0 by chance, and has no record. */
 static void test_numbers_begin_anew(void **state) {
     (void)state;
     start(&(struct ct_lane_options){.stack_bytes = 8, .lossless = true}, CT_SESSION_DETAIL_ALWAYS);
@@ -316,8 +316,8 @@ static void test_storm(void **state) {
     assert_int_equal(check_file(1, true) + lost_of(1), 1002);
 }
 
-/* What is taken of a thread that goes round in its segment, and may go on, has no hole: older records than those that are left to it
- * are too old. */
+/* What is taken of a thread that wraps round in its segment, and may go on, has no hole: older records than those that
+ * are left to it are too old. */
 static void test_going_round(void **state) {
     for (size_t pairs = 200; pairs < 228; pairs += 4) { /* wherever in a chunk it is */
         start(&(struct ct_lane_options){.stack_bytes = 128}, CT_SESSION_DETAIL_MARKED);
@@ -465,8 +465,8 @@ static void run_producers(long waits[PRODUCERS]) {
         pthread_join(threads[i], NULL);
 }
 
-/* Producers at full speed and a drain that sleeps in each pass: nobody waits, the newest are there, and of each lane and thread
- * what was written and what was dropped is what happened. */
+/* Producers at full speed and a drain that sleeps in each pass: nobody waits, the newest are there, and of each lane
+ * and thread what was written and what was dropped is what happened. */
 static void test_overload(void **state) {
     (void)state;
     long waits[PRODUCERS];

@@ -217,7 +217,7 @@ static void test_room_of_the_target(void **state) {
     warns("its processes");
 }
 
-/* Rights are what is told, wherever they stand in the list. */
+/* Rights are reported, wherever they are in the list. */
 static void test_rights_come_first(void **state) {
     (void)state;
     facts.output_error = EROFS;

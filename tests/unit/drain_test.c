@@ -1,4 +1,5 @@
-/* The drain over shared memory that is made by hand: holes, gaps, depths, time, threads, full disks, latency, garbage. */
+/* The drain over shared memory that is made by hand: holes, gaps, depths, time, threads, full disks, latency,
+ * garbage. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -331,7 +332,7 @@ static void test_exhausted(void **state) {
     assert_int_equal(lane_drained_thread(&f, 1)->gap_count, 3);
     expect_gap(1, 0, 0, 10, CT_LOSS_POOL_EXHAUSTED);
     expect_gap(1, 1, 2 * capacity, 15, CT_LOSS_POOL_EXHAUSTED);
-    expect_gap(1, 2, 2 * capacity + 4, 5, CT_LOSS_DRAIN_LAG); /* at the end: nothing came behind it */
+    expect_gap(1, 2, 2 * capacity + 4, 5, CT_LOSS_DRAIN_LAG); /* at the end: nothing came after it */
     assert_int_equal(f.drain.statistics.lost[CT_LOSS_POOL_EXHAUSTED], 30);
 }
 
@@ -678,7 +679,7 @@ static uint64_t events_on_disk(uint32_t id) {
     return ((uint64_t)status.st_size - sizeof(struct atf_index_header)) / sizeof(struct atf_index_event);
 }
 
-/* The time up to which everything is written is told when it is so, of all threads. */
+/* The time up to which everything is written is reported when that holds for all threads. */
 static void test_written_until(void **state) {
     (void)state;
     enum { THREADS = 40, ROUNDS = 12 };
@@ -703,7 +704,7 @@ static void test_written_until(void **state) {
 
 /* ---- latency ---- */
 
-/* Eight buckets for each doubling: what is told is at most an eighth less than the truth. */
+/* Eight buckets for each doubling: what is reported is at most an eighth less than the truth. */
 static void test_latency(void **state) {
     (void)state;
     lane_prepare_drain(&f);

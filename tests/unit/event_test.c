@@ -122,7 +122,7 @@ static void test_order_and_contents(void **state) {
     assert_int_equal(f.block->counters->abandoned, 0);
 }
 
-/* Two buffers take turns for ever. What lies behind them is not touched, nor taken for events. */
+/* Two buffers take turns for ever. What lies after them is not touched, nor taken for events. */
 static void test_buffers_are_reused(void **state) {
     (void)state;
     struct ct_buffer *buffers[2] = {NULL, NULL};
@@ -441,7 +441,7 @@ static void test_signals_while_recording(void **state) {
 #define RECORDERS  3u
 #define PER_THREAD 200000u
 
-/* One per thread that records: whose events they are tells the tid. */
+/* One per thread that records: the tid says whose events they are. */
 struct recorder {
     pthread_t thread;
     struct ct_block *block;

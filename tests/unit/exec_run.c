@@ -32,7 +32,8 @@ static struct { uint32_t offset, size; } part[8];
 static const uint8_t gpr_places[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
                                        REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
 
-/* A hypervisor that interrupts a step may lose the bit that says so; the kernel then calls it a breakpoint. int3 has SI_KERNEL. */
+/* A hypervisor that interrupts a step may lose the bit that says so; the kernel then calls it a breakpoint. int3 has
+ * SI_KERNEL. */
 static bool is_step(int signal, const siginfo_t *info) {
     return signal == SIGTRAP && (info->si_code == TRAP_TRACE || info->si_code == TRAP_BRKPT);
 }

@@ -1,4 +1,4 @@
-/* Runs machine code from a given processor state and tells the state it ended in: the harness of tests that execute
+/* Runs machine code from a given processor state and reports the state it ended in: the harness of tests that execute
  * generated code. One thread only.
  *
  * The code ends by jumping to one of exec_exit_address(0..EXEC_EXITS-1), or by a fault. */

@@ -1,5 +1,5 @@
-/* Exports from inside: every format on a trace with gaps, coroutines and open frames (the other tests read what comes out; this one
- * runs under sanitizers), failures of the output, the parts that formats are made of. */
+/* Exports from inside: every format on a trace with gaps, coroutines and open frames (the other tests read what comes
+ * out; this one runs under sanitizers), failures of the output, the parts that formats are made of. */
 #include "export/export.h"
 #include "export/proto.h"
 #include "export/spool.h"

@@ -3,7 +3,8 @@
 # of a structure into a call of memcpy, which may be a hooked function.
 status=0
 for library; do
-    foreign=$(nm -u "$library" | awk '$1 == "U" && $2 !~ /^(ct_|__(start|stop)_ct_|_GLOBAL_OFFSET_TABLE_$)/ { print $2 }' | sort -u)
+    foreign=$(nm -u "$library" |
+        awk '$1 == "U" && $2 !~ /^(ct_|__(start|stop)_ct_|_GLOBAL_OFFSET_TABLE_$)/ { print $2 }' | sort -u)
     if [ -n "$foreign" ]; then
         echo "$library refers to:" "$foreign"
         status=1

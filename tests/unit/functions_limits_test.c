@@ -1,5 +1,5 @@
-/* Function tables of files that are made to cost more than they are large: names that share their ends, functions that lie in one
- * another, segments without number. And files of others, which may change while they are read. */
+/* Function tables of files that are made to cost more than they are large: names that share their ends, functions that
+ * lie in one another, segments without number. And files of others, which may change while they are read. */
 #include "symbols/elf_image.h"
 #include "symbols/file_image.h"
 #include "symbols/functions.h"
@@ -88,7 +88,7 @@ static void test_shared_names(void **state) {
     free(f.data);
 }
 
-/* The outer one is found behind some thousand inner ones, and is not looked for behind more. */
+/* The outer one is found after some thousand inner ones, and is not looked for after more. */
 static void test_nested(void **state) {
     (void)state;
     for (unsigned inner = 4000; inner <= 40000; inner *= 10) {

@@ -141,7 +141,7 @@ static int byte_at(struct oracle *o, uint64_t address) {
     return -1;
 }
 
-/* A landing pad behind a leading nop: see begins_with_landing_pad in eh_frame.c. */
+/* A landing pad after a leading nop: see begins_with_landing_pad in eh_frame.c. */
 static uint32_t expected_entry(struct oracle *o, uint64_t address) {
     uint32_t flags = expected_flags(o, address);
     if (byte_at(o, address) == 0x90)

@@ -264,7 +264,7 @@ static void hide_dynamic(const struct image *image, int64_t tag) {
     }
 }
 
-/* The same functions, as far as unwind information and exported symbols tell. */
+/* The same functions, as far as unwind information and exported symbols show them. */
 static void check_without_sections(const struct image *image, const struct ct_functions *whole) {
     struct ct_functions *table = open_image(image);
     for (size_t i = 0; i < ct_functions_count(whole); i++) {
@@ -297,7 +297,7 @@ static void test_without_sections(void **state) {
     check_without_sections(&image, whole);
     hide_dynamic(&image, DT_GNU_HASH);
     struct ct_functions *table = open_image(&image);
-    assert_true(ct_functions_count(table) > 0); /* nothing tells how many symbols: unwind information remains */
+    assert_true(ct_functions_count(table) > 0); /* the number of symbols is unknown: unwind information remains */
     assert_null(ct_functions_by_name(table, "sample_plain"));
     ct_functions_close(table);
     ct_functions_close(whole);
@@ -358,7 +358,7 @@ static void test_bad_headers(void **state) {
     Elf64_Ehdr *header = (Elf64_Ehdr *)image.data, saved = *header;
     assert_int_equal(status_of_image(image.data, 0), CT_ERR_BAD_FILE);
     assert_int_equal(status_of_image(image.data, sizeof *header - 1), CT_ERR_BAD_FILE);
-    assert_int_equal(status_of_image(image.data, sizeof *header), 0); /* nothing behind it: an empty table */
+    assert_int_equal(status_of_image(image.data, sizeof *header), 0); /* nothing after it: an empty table */
     header->e_type = ET_REL;
     assert_int_equal(status_of_image(image.data, image.size), CT_ERR_BAD_FILE);
     *header = saved;

@@ -48,7 +48,7 @@ static int start(const struct way *way) {
     _exit(way->code);
 }
 
-/* Does this kernel tell of processes that somebody has waited for? */
+/* Does this kernel report processes that somebody has waited for? */
 static bool kernel_tells(void) {
     int pid = start(&ways[0]), pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);

@@ -12,7 +12,7 @@
 
 static struct ct_json_tree *parse(const char *text) {
     struct ct_json_tree *tree = NULL;
-    /* A copy of its very size: a read behind it is seen by the address sanitizer. */
+    /* A copy of its very size: a read past its end is seen by the address sanitizer. */
     size_t length = strlen(text);
     char *copy = malloc(length ? length : 1);
     memcpy(copy, text, length);

@@ -47,7 +47,7 @@ static void test_unknown_names(void **state) {
                                         "_", "__", "main", "\xff\xff", "vforkk"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_null(ct_known_find(names[i]));
-    /* neither a beginning nor a continuation of a known name is known, unless it stands in the table itself */
+    /* neither a beginning nor a continuation of a known name is known, unless it is in the table itself */
     for (const struct ct_known_function *f = ct_known_functions; f->name; f++) {
         char longer[64];
         snprintf(longer, sizeof longer, "%s_x", f->name);

@@ -1,11 +1,11 @@
 /* A signal at every instruction of a swap.
  *
- * A child fills its chunk to the last slot, then records one more call in a window between two breakpoints, again and again.
- * Its parent lets it run k instructions into the k-th window and delivers a signal there, whose handler records events of its
- * own: one, or more than a chunk's worth. It then returns, or leaves by siglongjmp; then the shadow entry of the call that was
- * interrupted is closed as the hooks do it. At the end everything is drained, and the child compares: each window holds its
- * call and the handler's events exactly once, whatever was hit; a call that was jumped out of is there with its end, or not
- * at all; no chunk has been lost. */
+ * A child fills its chunk to the last slot, then records one more call in a window between two breakpoints, again and
+ * again. Its parent lets it run k instructions into the k-th window and delivers a signal there, whose handler records
+ * events of its own: one, or more than a chunk's worth. It then returns, or leaves by siglongjmp; then the shadow entry
+ * of the call that was interrupted is closed as the hooks do it. At the end everything is drained, and the child
+ * compares: each window holds its call and the handler's events exactly once, whatever was hit; a call that was jumped
+ * out of is there with its end, or not at all; no chunk has been lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -163,8 +163,8 @@ static void check(int windows) {
     }
 }
 
-/* No chunk is left that is neither free nor in use. (One with events may be TAKEN still: the jump came before its state was
- * set, and again before it was submitted.) */
+/* No chunk is left that is neither free nor in use. (One with events may be TAKEN still: the jump came before its state
+ * was set, and again before it was submitted.) */
 static void check_chunks(void) {
     for (uint32_t i = 0; i < f.lane.chunk_count; i++)
         if (CT_CHUNK_STATE(ct_lane_word(&f.lane, i)) == CT_CHUNK_TAKEN && !ct_lane_events(&f.lane, i)->timestamp)

@@ -1,6 +1,6 @@
-/* The index lane, from the agent's side: chunks are taken, filled, submitted, dropped; threads come and go; signal handlers
- * write in the middle of swaps; the controller dies; the process forks. Each event carries a running number as its hook, so
- * that order, losses and doubles show. */
+/* The index lane, from the agent's side: chunks are taken, filled, submitted, dropped; threads come and go; signal
+ * handlers write in the middle of swaps; the controller dies; the process forks. Each event carries a running number as
+ * its hook, so that order, losses and doubles show. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -255,7 +255,8 @@ static void test_lossless(void **state) {
         check_gaps(id, lane_drained_thread(&f, id)->events);
 }
 
-/* Idle threads hold all chunks: whoever waits for one of them waits for ever. The loss is counted, the program goes on. */
+/* Idle threads hold all chunks: a thread that waits for one of them waits for ever. The loss is counted, the program
+ * goes on. */
 static void test_lossless_with_too_many_threads(void **state) {
     (void)state;
     lane_start(&f, SMALL, true, 4);
@@ -574,7 +575,7 @@ static void test_other_descriptors(void **state) {
     assert_int_equal(try_lane(-1), CT_ERR_BAD_FILE);
 }
 
-/* It cannot shrink under us, and nobody gets a mapping for writing who has none. */
+/* It cannot shrink under us, and a process without a mapping for writing gets none. */
 static void test_seals(void **state) {
     (void)state;
     lane_start(&f, SMALL, false, 0);

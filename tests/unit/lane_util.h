@@ -1,5 +1,5 @@
-/* Both sides of the index lane in one process: the shared memory as the controller makes it, mapped a second time as the
- * agent sees it, threads' blocks without hooks, and a drain that writes to a directory of its own. */
+/* Both sides of the index lane in one process: the shared memory as the controller makes it, mapped a second time as
+ * the agent sees it, threads' blocks without hooks, and a drain that writes to a directory of its own. */
 #ifndef LANE_UTIL_H
 #define LANE_UTIL_H
 

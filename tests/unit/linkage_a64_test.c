@@ -1,4 +1,5 @@
-/* Entries of arm64 linkage tables, as linkers write them. The file is compiled for this machine: bytes in, numbers out. */
+/* Entries of arm64 linkage tables, as linkers write them. The file is compiled for this machine: bytes in, numbers
+ * out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The tables of machines: each is complete, they are told apart, and this machine is the one that the kernel names. */
+/* The tables of machines: each is complete, they differ, and this machine is the one that the kernel names. */
 #include "abi/atf.h"
 #include "isa/machine.h"
 #include <elf.h>

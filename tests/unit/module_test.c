@@ -126,7 +126,7 @@ static void test_program(void **state) {
     assert_false(m->return_map);
 }
 
-/* Our own code is linked into this program: it is told apart from the rest. */
+/* Our own code is linked into this program: it is distinguished from the rest. */
 static void test_own_code(void **state) {
     (void)state;
     struct ct_hook_module *m = module_named(NULL);
@@ -344,7 +344,7 @@ static void test_unloading(void **state) {
     library = dlopen(sample_path, RTLD_NOW);
     assert_non_null(library);
     struct ct_hook_module *again = module_at(address_of(library, "module_sample_add"));
-    assert_ptr_not_equal(again, m); /* whoever still points to the old one is not surprised */
+    assert_ptr_not_equal(again, m); /* a pointer to the old one stays valid */
     assert_true(m->gone && !again->gone);
     dlclose(library);
 }

@@ -1,4 +1,4 @@
-/* Registers of stopped threads: reading, setting, and moving threads that stand in a system call. */
+/* Registers of stopped threads: reading, setting, and moving threads that are in a system call. */
 #include "stop_util.h"
 
 /* ---- registers ---- */
@@ -66,7 +66,7 @@ static void *call_code(void *code) {
     return (void *)function();
 }
 
-/* Starts a thread that runs `code` until it stands at code + offset. */
+/* Starts a thread that runs `code` until it is at code + offset. */
 static pthread_t start_code(uint8_t *code) {
     pthread_t thread;
     waiter_tid = 0;
@@ -76,7 +76,8 @@ static pthread_t start_code(uint8_t *code) {
     return thread;
 }
 
-/* Moves the thread, once it stands at `from`, and sends it a signal (0: none) while it is stopped. False: it has ended before. */
+/* Moves the thread, once it is at `from`, and sends it a signal (0: none) while it is stopped. False: it has ended
+ * before. */
 static bool move_thread(const uint8_t *from, const uint8_t *to, uint64_t call_size, int number) {
     struct ct_registers regs = {0};
     int status;
@@ -118,7 +119,7 @@ static void test_move_a_spinning_thread(void **state) {
     munmap(page, 4096);
 }
 
-/* ---- moving a thread that stands in a system call ---- */
+/* ---- moving a thread that is in a system call ---- */
 
 /* Code: mov eax, number; mov edi, a; mov rsi, b; mov edx, c; clear r10, r8, r9; syscall; add rax, extra; ret.
  * Returns the offset of the system call. */

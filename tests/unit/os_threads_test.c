@@ -1,7 +1,7 @@
-/* Stopping the threads of one's own process: that they stand still, whoever they are, and how it fails. */
+/* Stopping the threads of one's own process: that all of them stop, and how it fails. */
 #include "stop_util.h"
 
-/* ---- busy threads stand still ---- */
+/* ---- busy threads stop ---- */
 
 static void check_still(int n, int cycles) {
     static uint64_t before[MAX_THREADS];
@@ -125,7 +125,8 @@ static void test_dead_main_thread(void **state) {
         assert_int_equal(in_child(end_main_thread), 0);
 }
 
-/* Kernel threads that work for the process are in its thread group too. They never execute its code: nobody stops them. */
+/* Kernel threads that work for the process are in its thread group too. They never execute its code: nobody stops
+ * them. */
 static void check_worker(int stops) {
     struct io_uring_params parameters = {.flags = IORING_SETUP_SQPOLL, .sq_thread_idle = 100000};
     int fd = (int)syscall(SYS_io_uring_setup, 4, &parameters);
@@ -284,7 +285,7 @@ static void test_without_privileges(void **state) {
 
 static int go_fds[2], done_fds[2];
 
-/* A process that traces one of our threads until it is told to end. */
+/* A process that traces one of our threads until it is asked to end. */
 static pid_t start_tracer(int tid) {
     char byte = 0;
     assert_int_equal(pipe(go_fds), 0);

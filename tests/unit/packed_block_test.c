@@ -1,4 +1,5 @@
-/* Blocks of packed files: what comes out is what went in, whatever it is; checksums of files that are changed in the middle. */
+/* Blocks of packed files: what comes out is what went in, whatever it is; checksums of files that are changed in the
+ * middle. */
 #include "packed_util.h"
 #include "trace/crc32.h"
 #include "trace/packed_block.h"

@@ -1,5 +1,5 @@
-/* Packed index files: what comes out is what went in; files that end anywhere, were killed in the middle of a merge or are damaged
- * give what is left; links; segments. */
+/* Packed index files: what comes out is what went in; files that end anywhere, were killed in the middle of a merge or
+ * are damaged give what is left; links; segments. */
 #include "tests/tools/place_of.h"
 #include "abi/packed.h"
 #include "trace/crc32.h"
@@ -205,7 +205,7 @@ static void at_each_moment(const struct merging *m,
                            void (*look)(const struct merging *m, const uint8_t *now, size_t size)) {
     uint8_t *now = malloc(1 << 20);
     memcpy(now, m->bytes, m->size);
-    for (size_t done = 0; done <= m->whole; done++) { /* behind the loose blocks */
+    for (size_t done = 0; done <= m->whole; done++) { /* after the loose blocks */
         memcpy(now + m->size, m->merged, done);
         if (done % 13 == 0 || done == m->whole)
             look(m, now, m->size + done);
@@ -332,7 +332,7 @@ static void damaged_blocks_are_skipped(void **unused) {
 
 /* ---- links ---- */
 
-/* Detail numbers told later, in no order, are those of the events; raw and packed alike, checksum and all. */
+/* Detail numbers added later, in any order, are those of the events; raw and packed alike, checksum and all. */
 static void links_are_read(void **unused) {
     (void)unused;
     enum { COUNT = 30000 };
@@ -430,7 +430,7 @@ static void kept_by_size(void **unused) {
     free(events);
 }
 
-/* The limit is for all threads together; the oldest segment goes, whoever wrote it. */
+/* The limit is for all threads together; the oldest segment goes, whichever thread wrote it. */
 static void kept_of_many_threads(void **unused) {
     (void)unused;
     enum { THREADS = 16, COUNT = 100000, KEEP = 1 << 20, STEP = 700 };

@@ -1,4 +1,5 @@
-/* Packed traces as a whole: known bytes, verifying, and export as the raw files that --format atf2 would have written. */
+/* Packed traces as a whole: known bytes, verifying, and export as the raw files that --format atf2 would have
+ * written. */
 #include "tests/tools/place_of.h"
 #include "abi/packed.h"
 #include "export/export.h"
@@ -33,7 +34,8 @@ static int teardown(void **unused) {
 
 /* ---- known bytes ---- */
 
-/* Six events and a link; columns so short are not compressed. Files that were written once must be readable for ever. */
+/* Six events and a link; columns so short are not compressed. Files that were written once must be readable for
+ * ever. */
 static const char golden[] =
     "4354503101010104010000004d0000000300000000000000000000000000000000000000000000000000000000000000"
     "00000000000000000000000023a0553a"
@@ -153,7 +155,7 @@ static int compare_one(const char *path, const struct stat *status, int type, st
     return 0;
 }
 
-/* Every file of `a` is the same in `b`, and there are so many. */
+/* Every file of `a` is equal in `b`, and there are this many. */
 static void assert_same(const char *a, const char *b, size_t files) {
     other = b;
     base_length = strlen(a);
@@ -195,7 +197,7 @@ static void good_traces_are_good(void **unused) {
     assert_int_equal(status, 0);
 }
 
-/* Whichever byte is wrong, it is told, and told of the right file. */
+/* Whichever byte is wrong, it is reported, for the right file. */
 static void each_byte_counts(void **unused) {
     (void)unused;
     char text[4000];

@@ -1,5 +1,5 @@
-/* Arguments and results of real calls: each function of the subjects is called with everything kept that a detail record
- * would have, and what is read of it by debug information must be what was passed. The compiler is the oracle.
+/* Arguments and results of real calls: each function of the subjects is called with everything kept that a detail
+ * record would have, and what is read of it by debug information must be what was passed. The compiler is the oracle.
  *
  * parameters_test SUBJECT.so ... */
 #include "programs/parameters_subject.h"
@@ -180,7 +180,7 @@ static void test_random(void **state) {
         }
 }
 
-/* Of functions that the compiler has made from others only what their locations tell is believed. */
+/* Of functions that the compiler has made from others only what their locations say is believed. */
 static void test_clone(void **state) {
     (void)state;
     struct ct_parameters *parameters;

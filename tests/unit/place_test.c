@@ -1,5 +1,5 @@
-/* Directories that are held by descriptors: what is followed, what is made, and what others cannot do to it. What needs another
- * user is tested by root alone. */
+/* Directories that are held by descriptors: what is followed, what is made, and what others cannot do to it. What needs
+ * another user is tested by root alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -190,7 +190,8 @@ static void test_find(void **state) {
 
 /* ---- held ---- */
 
-/* The directory is renamed away and a link is put in its place: what is written goes into the directory all the same. */
+/* The directory is renamed away and a link is put in its place: what is written goes into the directory all the
+ * same. */
 static void test_moved_away(void **state) {
     (void)state;
     struct ct_place *place = open_root(), *session, *process;

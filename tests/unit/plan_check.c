@@ -296,7 +296,7 @@ static void check_body(const struct subject *s, const struct hooked *h, struct c
     assert_true(c->count > 0);
     if (!falls_through(&insn))
         return;
-    /* behind the last instruction: back to the function */
+    /* after the last instruction: back to the function */
     struct insn last = decode_patched(s, p->body + c->to[c->count - 1]);
     uint64_t back = last.next;
     if (is_relative_branch(&last) && target_of(&last) == last.next + 2) { /* an island comes first */
@@ -338,7 +338,7 @@ static void check_patches(const struct subject *s, const struct hooked *h) {
     }
 }
 
-/* Every address of the function: who stands there is moved to the same instruction of the body, if the patch or, when
+/* Every address of the function: a thread there is moved to the same instruction of the body, if the patch or, when
  * all of it moves, the copy, is in his way. */
 static void check_moves(const struct hooked *h, const struct copy *c) {
     const struct ct_plan *p = &h->plan;

@@ -1,6 +1,7 @@
 /* Code to plan hooks in, and an independent judge of the plans: everything is read back with Zydis.
  *
- * A subject is a piece of text at an address of its own, with functions that the test puts into it. Nothing of it runs. */
+ * A subject is a piece of text at an address of its own, with functions that the test puts into it. Nothing of it
+ * runs. */
 #ifndef PLAN_CHECK_H
 #define PLAN_CHECK_H
 
@@ -41,7 +42,7 @@ struct subject {
 
 /* Text full of `filler`, no functions. */
 void subject_start(struct subject *s, uint8_t filler);
-/* A function at an offset behind all others; its index. */
+/* A function at an offset after all others; its index. */
 size_t subject_add(struct subject *s, size_t offset, const uint8_t *code, size_t size);
 #define ADD(s, offset, ...)                                                                                            \
     subject_add(s, offset, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))

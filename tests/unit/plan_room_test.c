@@ -1,5 +1,5 @@
-/* Plans of functions that have not enough room for a jump: springboards in padding, loops to the entry, branches into the
- * first bytes, functions that move as a whole. */
+/* Plans of functions that have not enough room for a jump: springboards in padding, loops to the entry, branches into
+ * the first bytes, functions that move as a whole. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@ static struct subject subject;
 /* ---- springboards ---- */
 
 /* A short function with code on both sides, and 5 bytes of padding whose first byte is `distance` away from the byte
- * behind the 2-byte jump. Far below or above there is nothing else. */
+ * after the 2-byte jump. Far below or above there is nothing else. */
 static enum ct_hook_skip_reason plan_with_board_at(int distance, uint64_t *board) {
     const size_t function = 0x400, next = function + 2, at = (size_t)((int)next + distance);
     subject_start(&subject, CODE);
@@ -65,7 +65,7 @@ static void test_springboard_reach(void **state) {
     }
 }
 
-/* Short functions share the room behind them as long as there is some; what one gives back another may have. */
+/* Short functions share the room after them as long as there is some; what one gives back another may have. */
 static void test_padding_is_shared(void **state) {
     (void)state;
     subject_start(&subject, CODE);
@@ -89,7 +89,7 @@ static void test_padding_is_shared(void **state) {
     subject_end(&subject);
 }
 
-/* A springboard leaves so much room behind a short function that it can still be patched itself. */
+/* A springboard leaves so much room after a short function that it can still be patched itself. */
 static void test_springboard_leaves_room(void **state) {
     (void)state;
     subject_start(&subject, CODE);
@@ -104,7 +104,7 @@ static void test_springboard_leaves_room(void **state) {
     subject_end(&subject);
 }
 
-/* And the other way round: who has used the padding behind him keeps it. */
+/* And the other way round: a function that has used the padding after it keeps it. */
 static void test_taken_padding_is_not_used(void **state) {
     (void)state;
     subject_start(&subject, CODE);
@@ -215,7 +215,7 @@ static void test_loop_inside_the_body(void **state) {
 static void test_loop_behind_landing_pad(void **state) {
     (void)state;
     subject_start(&subject, INT3);
-    /* endbr64; dec edi; mov eax, esi; xor ecx, ecx; jne behind the pad; ret */
+    /* endbr64; dec edi; mov eax, esi; xor ecx, ecx; jne to after the pad; ret */
     size_t index = ADD(&subject, 0x100, ENDBR, 0xff, 0xcf, 0x89, 0xf0, 0x31, 0xc9, 0x75, 0xf8, RET);
     /* the same to the pad itself */
     size_t pad = ADD(&subject, 0x140, ENDBR, 0xff, 0xcf, 0x89, 0xf0, 0x31, 0xc9, 0x75, 0xf4, RET);

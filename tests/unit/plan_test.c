@@ -52,7 +52,7 @@ static void test_sizes_with_landing_pad(void **state) {
     subject_end(&subject);
 }
 
-/* Functions side by side, one of them with room behind it. */
+/* Functions side by side, one of them with room after it. */
 static void test_sizes_without_padding(void **state) {
     (void)state;
     for (size_t n = 1; n <= 16; n++) {
@@ -91,14 +91,14 @@ static void test_bare_landing_pad(void **state) {
     subject_end(&subject);
 }
 
-/* ---- what stands at the entry ---- */
+/* ---- what is at the entry ---- */
 
 static void test_first_instructions(void **state) {
     (void)state;
     subject_start(&subject, INT3);
     /* mov rax, [rip+0x100]; ret */
     size_t load = ADD(&subject, 0x100, 0x48, 0x8b, 0x05, 0x00, 0x01, 0x00, 0x00, RET);
-    /* lea rdi, [rip-0x20]; jmp far behind */
+    /* lea rdi, [rip-0x20]; jmp far past it */
     size_t lea = ADD(&subject, 0x120, 0x48, 0x8d, 0x3d, 0xe0, 0xff, 0xff, 0xff, 0xe9, 0x00, 0x01, 0x00, 0x00);
     /* call; add rsp, 8; ret */
     size_t call = ADD(&subject, 0x140, 0xe8, 0x9b, 0x00, 0x00, 0x00, 0x48, 0x83, 0xc4, 0x08, RET);
@@ -131,7 +131,7 @@ static void test_first_instructions(void **state) {
     expect_form(&subject, import, LONG);
     expect_form(&subject, vector, LONG);
     expect_form(&subject, system, LONG);
-    /* branches that end just behind the patch */
+    /* branches that end just after the patch */
     expect_form(&subject, branch, LONG);
     expect_form(&subject, counted, LONG);
     subject_end(&subject);
@@ -223,7 +223,7 @@ static void test_small_buffer(void **state) {
     }
 }
 
-/* A stub behind others in one buffer. */
+/* A stub after others in one buffer. */
 static void test_buffer_with_contents(void **state) {
     (void)state;
     uint8_t alone[256], behind[256];
@@ -281,7 +281,7 @@ static void test_actions(void **state) {
         r.detour = cases[i].detour;
         assert_int_equal(subject_plan_as(&subject, index, &r), CT_HOOK_SKIP_NONE);
         subject_check(&subject);
-        /* the same function for all other actions: only the first word tells them apart */
+        /* the same function for all other actions: only the first word differs */
         struct ct_plan *p = &subject.hooks[index].plan;
         assert_int_equal(ct_plan_word(&r, p), p->word_on);
         r.action = r.action == CT_ACTION_LISTEN ? CT_ACTION_RECORD : CT_ACTION_LISTEN;

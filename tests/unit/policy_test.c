@@ -174,9 +174,8 @@ static void results_are_compared(void **state) {
     assert_true(ct_trigger_compares(CT_COMPARE_GT, 0, 1));
     assert_true(ct_trigger_compares(CT_COMPARE_EQ, -22, 0xffffffeau));
     assert_true(ct_trigger_compares(CT_COMPARE_EQ, -22, (uint64_t)-22));
-    assert_true(
-        ct_trigger_compares(CT_COMPARE_EQ, 0xffffffff, 0xffffffffu));    /* asked for as it stands in the register */
-    assert_false(ct_trigger_compares(CT_COMPARE_EQ, 0, 0x7f0000000000)); /* a pointer whose lower half is 0 */
+    assert_true(ct_trigger_compares(CT_COMPARE_EQ, 0xffffffff, 0xffffffffu)); /* asked for as it is in the register */
+    assert_false(ct_trigger_compares(CT_COMPARE_EQ, 0, 0x7f0000000000));      /* a pointer whose lower half is 0 */
     assert_true(ct_trigger_compares(CT_COMPARE_NE, 0, 0x7f0000000000));
     assert_true(ct_trigger_compares(CT_COMPARE_GT, 0, 0x7f0000000000));
     assert_false(ct_trigger_compares(CT_COMPARE_NE, 7, 7));

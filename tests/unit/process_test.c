@@ -1,5 +1,5 @@
-/* Looking at processes from outside: threads and their backtraces, modules, symbols, registers; also of a process that is
- * hooked at the moment. Arguments: KIND=PATH of the programs to look at, all of them programs/process_target.c, and
+/* Looking at processes from outside: threads and their backtraces, modules, symbols, registers; also of a process that
+ * is hooked at the moment. Arguments: KIND=PATH of the programs to look at, all of them programs/process_target.c, and
  * contrail=PATH of the recorder. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -431,7 +431,7 @@ static void test_hooked(void **state) {
     expect_hooked("hooked_listener");
 }
 
-/* Wherever in the stubs, the shared code or the slow paths it stands: the callers are right. */
+/* Wherever in the stubs, the shared code or the slow paths it is: the callers are right. */
 static void expect_hooked_running(const char *kind) {
     struct target t;
     static struct seen seen;
@@ -617,7 +617,7 @@ static void test_modify(void **state) {
     for (;;) { /* until it is in the loop */
         look(&t, MAX_FRAMES, &seen);
         if (!strcmp(thread_named(&seen, "changed")->frames[0].name, "wait_for_register") &&
-            thread_named(&seen, "changed")->frames[0].offset >= 16) /* the loop is behind 32 nops */
+            thread_named(&seen, "changed")->frames[0].offset >= 16) /* the loop is after 32 nops */
             break;
     }
     assert_int_equal(ct_process_modify_thread(t.process, tid, set_rbx, &value), 0);

@@ -1,6 +1,6 @@
-/* The relocator, tested by executing: random snippets run at their original place and moved, near and far, from the same
- * random state, and must end the same: registers, flags, vector state, memory, red zone, the exit taken, the return
- * address a callee finds, and the fault if there is one.
+/* The relocator, tested by executing: random snippets run at their original place and moved, near and far, from the
+ * same random state, and must end the same: registers, flags, vector state, memory, red zone, the exit taken, the
+ * return address a callee finds, and the fault if there is one.
  *
  * Some runs are single-stepped, with all memory more than 128 bytes below rsp overwritten at each step, as signal
  * handlers do; some start in the original and are moved to the copy in the middle, as stopped threads are.
@@ -161,7 +161,7 @@ static int scribble(void *arg, uint64_t *pc, uint64_t rsp) {
     return 1;
 }
 
-/* A thread that stands in the original is moved to the same instruction in the copy. */
+/* A thread in the original is moved to the same instruction in the copy. */
 static int transfer(void *arg, uint64_t *pc, uint64_t rsp) {
     struct copy *c = arg;
     (void)rsp;

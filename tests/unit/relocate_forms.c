@@ -54,7 +54,7 @@ static uint64_t operand_address(const struct snippet *s) {
     return s->place->data + (random_below(8) ? offset & ~63ull : offset);
 }
 
-/* Decodes what stands at `start`, cuts the snippet after it and points its RIP-relative operand at `address`. */
+/* Decodes what is at `start`, cuts the snippet after it and points its RIP-relative operand at `address`. */
 static bool finish_operand(struct snippet *s, size_t start, uint64_t address) {
     struct ct_x64_insn insn;
     if (ct_x64_decode(s->code + start, s->size - start, &insn) || !insn.rip_relative)
@@ -317,7 +317,7 @@ static void make_any(struct snippet *s) {
 
 /* ---- branches ---- */
 
-/* rcx values that loop and jrcxz tell apart, also in their 32-bit forms. */
+/* rcx values that loop and jrcxz distinguish, also in their 32-bit forms. */
 static void choose_counter(struct snippet *s) {
     static const uint64_t values[] = {0, 1, 2, 0x100000000, 0x100000001, ~0ull};
     uint64_t choice = random_below(8);
@@ -325,7 +325,7 @@ static void choose_counter(struct snippet *s) {
         s->in.gpr[CT_X64_RCX] = values[choice];
 }
 
-/* The exit stubs that make_snippet puts around a snippet: 1 before it, 2 behind. */
+/* The exit stubs that make_snippet puts around a snippet: 1 before it, 2 after it. */
 static uint64_t local_exit(const struct snippet *s, size_t size, unsigned n) {
     return n == 1 ? s->address - 32 : s->address + size + 16;
 }

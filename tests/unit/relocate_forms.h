@@ -29,7 +29,7 @@ struct snippet {
     bool calls;      /* the bytes below the return address are free */
     bool no_step;    /* sees that it is single-stepped */
     bool discard;    /* uninteresting when the original faults with SIGILL */
-    unsigned opcode; /* of a data operand: something that tells instructions apart, else 0 */
+    unsigned opcode; /* of a data operand: something that distinguishes instructions, else 0 */
     struct exec_state in;
 };
 

@@ -1,5 +1,5 @@
-/* The relocator's bytes, limits and errors; Zydis reads the copies. That copies do the same is shown by running them, in
- * relocate_exec_test.c. */
+/* The relocator's bytes, limits and errors; Zydis reads the copies. That copies do the same is shown by running them,
+ * in relocate_exec_test.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -323,7 +323,7 @@ static void test_unsupported(void **state) {
     }
 }
 
-/* Too small a buffer: an error, the length as it was, nothing written behind it. */
+/* Too small a buffer: an error, the length as it was, nothing written past it. */
 static void test_no_space(void **state) {
     (void)state;
     static const struct {

@@ -1,5 +1,5 @@
-/* Calls made in another process: right results, nothing of it is noticed, whatever the thread was doing; and that we may die
- * at any step of them. */
+/* Calls made in another process: right results, nothing of it is noticed, whatever the thread was doing; and that we
+ * may die at any step of them. */
 #include "os/thread.h"
 #include "remote_util.h"
 
@@ -96,7 +96,8 @@ static void test_limit(void **state) {
     assert_int_equal(end_target(&target, NULL), 0);
 }
 
-/* Functions that do not return: one that only runs, one whose system calls the tracer hears of all the time. The process runs on. */
+/* Functions that do not return: one that only runs, one whose system calls the tracer hears of all the time. The
+ * process runs on. */
 static void test_endless_calls(void **state) {
     (void)state;
     static const char *const codes[] = {"\xeb\xfe", "\xb8\x6e\0\0\0\x0f\x05\xeb\xf7"}; /* jmp; getppid, jmp */
@@ -349,8 +350,8 @@ static void test_lonely_death_at_each_step(void **state) {
         check_death_at_each_step(all_modes[m], true);
 }
 
-/* Killed after a thread has been asked to stop and before its registers have been seen: calls that end with EINTR then are
- * repeated nevertheless, since the tracer lives long enough. */
+/* Killed after a thread has been asked to stop and before its registers have been seen: calls that end with EINTR then
+ * are repeated nevertheless, since the tracer lives long enough. */
 static void test_death_before_the_stop(void **state) {
     (void)state;
     static const char *const modes[] = {"epoll", "sigtimedwait", "semtimedop"};
@@ -378,7 +379,7 @@ static void test_death_before_the_stop(void **state) {
     }
 }
 
-/* Somebody kills the tracer alone: the target runs, and we are told. */
+/* Somebody kills the tracer alone: the target runs, and we get an error. */
 static void test_death_of_the_tracer(void **state) {
     (void)state;
     struct target target;
@@ -415,7 +416,7 @@ static void test_death_and_sleep(void **state) {
         struct timespec pause = {0, 300000000};
         _exit(nanosleep(&pause, NULL) != 0);
     }
-    for (int i = 0; i < 600 && state_of(pid) != 'Z'; i++) { /* begun anew each time it would never end */
+    for (int i = 0; i < 600 && state_of(pid) != 'Z'; i++) { /* begun again each time it would never end */
         int child = fork();
         if (child == 0) {
             struct ct_remote *remote = NULL;

@@ -1,5 +1,6 @@
-/* Programs that we start: stopped before their first constructor, whatever they are linked with; the same as without us in all
- * that they can see; refused with a reason; running on when we die. Arguments: remote_target, then builds of remote_start. */
+/* Programs that we start: stopped before their first constructor, whatever they are linked with; the same as without us
+ * in all that they can see; refused with a reason; running on when we die. Arguments: remote_target, then builds of
+ * remote_start. */
 #include "remote_util.h"
 
 #include <dirent.h>

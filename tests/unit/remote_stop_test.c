@@ -20,7 +20,8 @@ static void check_refused(int pid, int status, const char *word) {
     assert_non_null(strstr(error.text, word));
 }
 
-/* One whose name tells that it stays: other processes, and many of the kernel's, may end before they are looked at again. */
+/* One whose name says that it stays: other processes, and many of the kernel's, may end before they are looked at
+ * again. */
 static int find_kernel_thread(void) {
     char name[32] = "";
     FILE *file = fopen("/proc/2/comm", "r");

@@ -1,6 +1,6 @@
-/* A process that stays traced while it runs: every signal is told before it is delivered, and the program behaves as if
- * nobody watched. The programs are functions of this file that run in a child. Every test runs twice: with a tracer that is a process
- * of its own, and with one that is a thread. */
+/* A process that stays traced while it runs: every signal is reported before it is delivered, and the program behaves
+ * as if nobody watched. The programs are functions of this file that run in a child. Every test runs twice: with a
+ * tracer that is a process of its own, and with one that is a thread. */
 #include "remote_util.h"
 
 #include <poll.h>
@@ -62,7 +62,7 @@ static char heard(struct program *p) {
     return byte;
 }
 
-/* Where the tracer is a thread of ours, stops would be told to a wait of ours too: so, only when it has ended. */
+/* Where the tracer is a thread of ours, stops would be reported to a wait of ours too: so, only when it has ended. */
 static int finish(struct program *p) {
     int status = 0, fd = (int)syscall(SYS_pidfd_open, p->pid, 0);
     struct pollfd ended = {fd, POLLIN, 0};
@@ -75,7 +75,7 @@ static int finish(struct program *p) {
     return status;
 }
 
-/* ---- what is told ---- */
+/* ---- what is reported ---- */
 
 struct told {
     int count, fatal, handled;
@@ -264,7 +264,7 @@ static void count_signals(void) {
     sigaddset(&one, SIGUSR1);
     sigprocmask(SIG_BLOCK, &one, &old);
     say('c');
-    while (counted < 2000) { /* each is told before the next is sent */
+    while (counted < 2000) { /* each is reported before the next is sent */
         sigsuspend(&old);
         say('1');
     }
@@ -367,8 +367,8 @@ static void stop_and_go(void) {
     pthread_join(thread, NULL);
 }
 
-/* On its way from the signal's stop to that of job control it runs for a moment: so it must be found standing several times. A
- * process that runs sleeps, and never is. */
+/* On its way from the signal's stop to that of job control it runs for a moment: so it must be found stopped several
+ * times. A process that runs sleeps, and never is. */
 static void wait_standing(int pid) {
     int found = 0;
     for (int i = 0; i < 10000 && found < 10; i++) {

@@ -1,4 +1,4 @@
-/* Differences of traces that are written from scripts: every number is told exactly. */
+/* Differences of traces that are written from scripts: every number is exact. */
 #include "report/diff.h"
 #include "trace_sample.h"
 #include <stdarg.h>

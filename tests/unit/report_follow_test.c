@@ -115,7 +115,7 @@ static void test_from_a_time(void **state) {
     end(&f);
 }
 
-/* A thread that is new lies before the others, and its events are older than what was told. */
+/* A thread that is new lies before the others, and its events are older than what was shown. */
 static void test_new_threads(void **state) {
     (void)state;
     struct fixture f = {0};
@@ -130,7 +130,7 @@ static void test_new_threads(void **state) {
     end(&f);
 }
 
-/* Told once, and late when the manifest tells it late. */
+/* Shown once, and late when the manifest has it late. */
 static void test_gaps(void **state) {
     (void)state;
     struct fixture f = {0};

@@ -1,4 +1,4 @@
-/* The report, on traces written from scripts: every number is told exactly. */
+/* The report, on traces written from scripts: every number is exact. */
 #include "report/functions.h"
 #include "report/output.h"
 #include "trace_sample.h"
@@ -222,7 +222,7 @@ static void gaps_inside_a_call(void **state) {
     assert_int_equal(c.gap_ns, 250);
 }
 
-/* A gap behind the last event: the frames that were open end with that event. */
+/* A gap after the last event: the frames that were open end with that event. */
 static void gaps_at_the_end(void **state) {
     (void)state;
     struct sample_thread t;
@@ -234,7 +234,7 @@ static void gaps_at_the_end(void **state) {
     assert_int_equal(c.lost, 8);
 }
 
-/* A recorder that was killed does not know its last gap: depths tell. */
+/* A recorder that was killed does not know its last gap: depths show it. */
 static void gaps_that_nobody_told_of(void **state) {
     (void)state;
     struct sample_thread t;

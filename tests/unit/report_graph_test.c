@@ -1,4 +1,4 @@
-/* Callers and callees, on traces written from scripts: every number is told exactly. */
+/* Callers and callees, on traces written from scripts: every number is exact. */
 #include "report/graph.h"
 #include "trace_sample.h"
 #include <stdarg.h>

@@ -80,7 +80,7 @@ static void test_absolute_table(void **state) {
     ct_scan_free(&s.scan);
 }
 
-/* Compilers put rare cases into another section: the table goes on behind them, even when it begins with one. */
+/* Compilers put rare cases into another section: the table goes on after them, even when it begins with one. */
 static void test_cold_cases(void **state) {
     (void)state;
     struct sample s;
@@ -124,7 +124,8 @@ static void test_table_of_others(void **state) {
     ct_scan_free(&s.scan);
 }
 
-/* What is read behind the end of a table may look like code by chance: near an entry only starts of instructions count. */
+/* What is read past the end of a table may look like code by chance: near an entry only starts of instructions
+ * count. */
 static void test_implausible_targets(void **state) {
     (void)state;
     struct sample s;
@@ -304,7 +305,8 @@ static const uint8_t *read_none(void *arg, uint64_t address, size_t size) {
     return NULL;
 }
 
-/* With something on the stack it cannot be a tail call: it may go to any instruction, and near the entry that matters. */
+/* With something on the stack it cannot be a tail call: it may go to any instruction, and near the entry that
+ * matters. */
 static void test_jump_to_anywhere(void **state) {
     (void)state;
     struct sample s;
@@ -315,7 +317,7 @@ static void test_jump_to_anywhere(void **state) {
     ct_scan_free(&s.scan);
 }
 
-/* When a table is found, it tells all. */
+/* When a table is found, it has all targets. */
 static void test_table_with_frame(void **state) {
     (void)state;
     uint8_t code[sizeof switch_code + 1];

@@ -40,7 +40,7 @@ static void test_flags(void **state) {
     assert_true(count > 80);
 }
 
-/* Every form again, with other code in front and behind: a function's flags are its own. */
+/* Every form again, with other code before and after: a function's flags are its own. */
 static void test_flags_are_of_one_function(void **state) {
     (void)state;
     static const uint8_t noise[] = {0x55, 0x48, 0x89, 0xe5, 0xb8,
@@ -126,7 +126,7 @@ static void test_branches_between_functions(void **state) {
         0xc3,                         /* 23 ret */
         0x31, 0xc0,                   /* 24 xor eax, eax */
         0x74, 0xf5,                   /* 26 je 17, into the middle of an instruction */
-        0xe8, 0x00, 0x10, 0x00, 0x00, /* 28 call behind the code */
+        0xe8, 0x00, 0x10, 0x00, 0x00, /* 28 call past the code */
         0xe9, 0x00, 0x00, 0x00, 0x80, /* 33 jmp before it */
     };
     struct sample s;
@@ -277,7 +277,7 @@ static void test_odd_ranges(void **state) {
 }
 
 /* Unwind information of clone ends before its system call. */
-/* As the sanitizers' UnwindFast begins, of gcc and of clang; then with one of its signs missing, or behind a branch. */
+/* As the sanitizers' UnwindFast begins, of gcc and of clang; then with one of its signs missing, or after a branch. */
 static void test_traces(void **state) {
     (void)state;
     static const uint8_t code[] = {

@@ -1,5 +1,5 @@
-/* Sessions: every edge of the state machine, legal and illegal, with real processes; what happens to the process meanwhile.
- * Argument: the program to record. */
+/* Sessions: every edge of the state machine, legal and illegal, with real processes; what happens to the process
+ * meanwhile. Argument: the program to record. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,8 +84,8 @@ static void call_illegal(unsigned legal) {
     }
 }
 
-/* All but the legal ones fail and change nothing: not the state, not the process, not the files. The recorder makes some of those
- * itself, when it gets to it. */
+/* All but the legal ones fail and change nothing: not the state, not the process, not the files. The recorder makes
+ * some of those itself, when it gets to it. */
 static void expect_refused(unsigned legal, pid_t pid) {
     bool stopped = pid && is_stopped(pid);
     unsigned files, rounds = 0;
@@ -256,7 +256,7 @@ static void test_killed(void **state) {
     assert_non_null(strstr(manifest(), "\"reason\":\"signal\",\"signal\":9"));
 }
 
-/* It dies while it stands still: hooked and not resumed, and paused; and before it is hooked. */
+/* It dies while it is stopped: hooked and not resumed, and paused; and before it is hooked. */
 static void test_killed_while_attached(void **state) {
     (void)state;
     create();
@@ -272,7 +272,7 @@ static void test_killed_while_attached(void **state) {
         kill(pid, SIGKILL);
         struct ct_session_event what = wait_for_event();
         assert_int_equal(what.kind, CT_SESSION_EVENT_EXITED);
-        assert_int_equal(what.exit_status, SIGKILL); /* nobody has waited for it yet: /proc tells */
+        assert_int_equal(what.exit_status, SIGKILL); /* nobody has waited for it yet: /proc has it */
         assert_int_equal(ct_session_state(s), CT_SESSION_INITIALIZED);
         end_process(pid, SIGKILL);
     }

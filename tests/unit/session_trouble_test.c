@@ -99,7 +99,7 @@ static void test_output_failures(void **state) {
     struct ct_session_options options = {.size = sizeof options, .output = "/dev/null/traces"};
     int status = ct_session_create(&s, &options);
     assert_true(status < 0);
-    assert_non_null(s); /* it tells why */
+    assert_non_null(s); /* it says why */
     assert_non_null(strstr(ct_session_error(s), "--output"));
     assert_int_equal(spawn("quick"), CT_ERR_BAD_STATE);
     assert_int_equal(ct_session_attach(s, getppid()), CT_ERR_BAD_STATE);
@@ -294,7 +294,7 @@ static void test_control_stop(void **state) {
     check_unharmed(pid);
 }
 
-/* A process of another user: the exit code tells what it was told. */
+/* A process of another user: the exit code says what answer it got. */
 static int as_somebody_else(pid_t pid, bool knock) {
     pid_t child = fork();
     if (child == 0) {
@@ -330,7 +330,7 @@ static void test_control_is_the_owners(void **state) {
     assert_int_equal(ct_session_detach(s), 0);
     ct_session_destroy(s);
     check_unharmed(pid);
-    /* Even with all doors open the kernel tells who is knocking. */
+    /* Even when everybody may connect, the kernel says who does. */
     setenv("XDG_RUNTIME_DIR", runtime, 1);
     pid = record();
     socket_of(pid, path, sizeof path);

@@ -31,7 +31,7 @@ pid_t start_process(const char *mode) {
     pid_t pid = fork();
     if (pid == 0) {
         dup2(ends[1], 1);
-        signal(SIGPIPE, SIG_IGN); /* nobody reads what it says when it is executed anew */
+        signal(SIGPIPE, SIG_IGN); /* nobody reads what it says when it is executed again */
         close(ends[0]);
         close(ends[1]);
         execl(program, "session_target", mode, (char *)NULL);

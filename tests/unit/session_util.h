@@ -21,7 +21,7 @@ int clean(void **state);
 
 /* Starts the program outside of any session and waits until it is ready. */
 pid_t start_process(const char *mode);
-/* Sends it a signal and waits for its end: what wait tells. */
+/* Sends it a signal and waits for its end: the status of wait. */
 int end_process(pid_t pid, int number);
 /* 'R', 'S', 't' (traced and stopped), 'Z' ...; 0: there is none. */
 char process_state(pid_t pid);

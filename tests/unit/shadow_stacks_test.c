@@ -1,5 +1,5 @@
-/* Shadow stacks when there is more than one stack: coroutines, signal handlers, threads that pass frames on; and stubs that
- * a signal handler interrupts, and may never return to. See shadow_test.c. */
+/* Shadow stacks when there is more than one stack: coroutines, signal handlers, threads that pass frames on; and stubs
+ * that a signal handler interrupts, and may never return to. See shadow_test.c. */
 #include "hook/stacks.h"
 #include "shadow_util.h"
 
@@ -106,7 +106,7 @@ static void test_stack_is_reused(void **state) {
     expect_empty();
 }
 
-/* Away from the thread's own stack nothing tells where one ends: close slots are taken for one stack. */
+/* Away from the thread's own stack it is unknown where one ends: close slots are taken for one stack. */
 static void test_foreign_reach(void **state) {
     (void)state;
     struct ct_block *b = f.block;
@@ -122,7 +122,8 @@ static void test_foreign_reach(void **state) {
     fake_return_fully(&f, HOME(900));
 }
 
-/* The main thread's stack is known by its name. It grows down: what lies below it, as far as nothing is mapped, belongs to it. */
+/* The main thread's stack is known by its name. It grows down: what lies below it, as far as nothing is mapped, belongs
+ * to it. */
 static void test_home_of_the_main_thread(void **state) {
     (void)state;
     struct ct_block *b = f.block;
@@ -197,7 +198,7 @@ static void test_parking(void **state) {
     }
 }
 
-/* When the table is full, old ones go; whoever has just been parked is found. */
+/* When the table is full, old ones go; one that has just been parked is found. */
 static void test_parking_is_bounded(void **state) {
     (void)state;
     struct ct_runtime *rt = &f.runtime;
@@ -509,7 +510,7 @@ static void test_jump_out_then_return(void **state) {
     }
 }
 
-/* longjmp tells where it goes. */
+/* longjmp says where it goes. */
 static void test_jump_out_by_longjmp(void **state) {
     (void)state;
     for (enum flight flight = CLAIMED; flight < FLIGHTS; flight++) {

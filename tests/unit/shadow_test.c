@@ -1,5 +1,5 @@
-/* Shadow stacks: calls and returns that pair, frames that are left, tail calls, unwinders. On memory that only looks like
- * stacks, with stubs that are only bytes; what is recorded tells the story. */
+/* Shadow stacks: calls and returns that pair, frames that are left, tail calls, unwinders. On memory that only looks
+ * like stacks, with stubs that are only bytes; what is recorded shows what happened. */
 #include "shadow_util.h"
 
 /* ---- ordinary calls ---- */
@@ -321,7 +321,8 @@ static void test_dress_where_it_lands(void **state) {
     expect_story("C1 C2 C3 X3 X2 R1");
 }
 
-/* A handler's walk has ended: what the walk that it interrupted needs stays exposed, and so it does for a walk outside the hooks. */
+/* A handler's walk has ended: what the walk that it interrupted needs stays exposed, and so it does for a walk outside
+ * the hooks. */
 static void test_dress_spares_walks(void **state) {
     (void)state;
     fake_call(&f, 1, HOME(900));

@@ -1,4 +1,5 @@
-/* What the tests of shadow stacks share: a fixture of fake stacks for each of them, and what was recorded. One file of a program. */
+/* What the tests of shadow stacks share: a fixture of fake stacks for each of them, and what was recorded. One file of
+ * a program. */
 #ifndef SHADOW_UTIL_H
 #define SHADOW_UTIL_H
 

@@ -494,8 +494,8 @@ static void test_child_never_changes_its_parent(void **state) {
     }
 }
 
-/* Whatever way code is written, the processor is told of it before it runs: by each write, or when it is thawed again or
- * frozen. */
+/* Whatever way code is written, the processor is synchronized before it runs: by each write, or when it is thawed again
+ * or frozen. */
 static void test_writes_are_synced(void **state) {
     (void)state;
     EACH_MODE(mode) {

@@ -1,5 +1,6 @@
-/* Functions that the engine must know about, as recorded processes meet them: walks of the stack that only look, filters of system
- * calls, a thread that gives up its time stamp counter. The slow paths are called as stubs call them. */
+/* Functions that the engine must know about, as recorded processes meet them: walks of the stack that only look,
+ * filters of system calls, a thread that gives up its time stamp counter. The slow paths are called as stubs call
+ * them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -92,7 +93,7 @@ static void test_walker_calls(void **state) {
     assert_string_equal(recorded(&f), "C4 R4 R2 R1");
 }
 
-/* The frame that walked returns, unseen: it is told when something is called next. */
+/* The frame that walked returns, unseen: its end is recorded when something is called next. */
 static void test_frame_returns_unseen(void **state) {
     (void)state;
     walk();
@@ -131,8 +132,8 @@ static void test_walk_in_a_loop(void **state) {
     assert_int_equal(entries_in_use(f.block), 0);
 }
 
-/* A handler interrupts a stub on its way in, and walks the stack. The stub then puts its address there, and its function goes on in
- * others by tail calls: none of them has returned unseen. */
+/* A handler interrupts a stub on its way in, and walks the stack. The stub then puts its address there, and its
+ * function goes on in others by tail calls: none of them has returned unseen. */
 static void test_walk_before_tail_calls(void **state) {
     (void)state;
     uint64_t slot = home(900);
@@ -252,7 +253,8 @@ static void test_look_in_a_walk(void **state) {
     check_dressed();
 }
 
-/* Along frame pointers: `depth` is an argument on the stack of the stub, zero here, and one frame more is always bare. */
+/* Along frame pointers: `depth` is an argument on the stack of the stub, zero here, and one frame more is always
+ * bare. */
 static void test_trace_ends_with_the_chain(void **state) {
     (void)state;
     *word_at(home(899)) = home(999); /* frame pointers, each below its return address */
@@ -301,7 +303,7 @@ static void test_clone_by_its_code(void **state) {
     assert_int_equal(f.block->attention, 0);
 }
 
-/* A thread pointer that is the same in all threads does not tell whose block it is. */
+/* A thread pointer that is the same in all threads does not say whose block it is. */
 static void test_clone_without_thread_pointers(void **state) {
     (void)state;
     f.block->thread_pointer = 0;

@@ -1,5 +1,6 @@
-/* Code that changes while it runs, as compilers at run time change theirs: every change is seen by whoever comes next. By the thread itself, by
- * another one, through another mapping, in a fault's handler; with alignment checks on, and with signals at any place. */
+/* Code that changes while it runs, as compilers at run time change theirs: every change is seen by the next thread.
+ * By the thread itself, by another one, through another mapping, in a fault's handler; with alignment checks on, and
+ * with signals at any place. */
 #include "stalk_util.h"
 #include <pthread.h>
 
@@ -25,8 +26,8 @@ static void put_leaf(uint8_t *at, int value) {
     at[5] = 0xc3;
 }
 
-/* VARIANTS leaves, of which the n-th returns n, and a function at SITE that calls one of them; rcx and r11 live across the call. The four bytes that say
- * which are aligned. */
+/* VARIANTS leaves, of which the n-th returns n, and a function at SITE that calls one of them; rcx and r11 live across
+ * the call. The four bytes that say which are aligned. */
 static uint8_t *make_caller(void) {
     static const uint8_t before[] = {0xb9, 3, 0, 0, 0, 0x41, 0xbb, 5, 0, 0, 0, 0x48, 0x83, 0xec, 8, 0x0f, 0x1f, 0x40, 0,
                                      /* mov ecx, 3; mov r11d, 5; sub rsp, 8; nop */
@@ -160,7 +161,7 @@ static void test_alignment(void **state) {
     munmap(code, SIZE);
 }
 
-/* The callee returns elsewhere: natural for who deoptimizes. */
+/* The callee returns elsewhere: natural for code that deoptimizes. */
 static void test_return(void **state) {
     (void)state;
     uint8_t *code = make_caller();
@@ -246,7 +247,8 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
 
 enum { CHANGES = 3000 };
 
-/* Each change is seen once it is published: the runner says how far it has come, so that there is one to see for each. */
+/* Each change is seen once it is published: the runner says how far it has come, so that there is one to see for
+ * each. */
 static void *change(void *arg) {
     struct race *race = arg;
     if (race->stalker)

@@ -1,6 +1,6 @@
-/* Random code runs natively and followed from the same states, and must leave the same registers, flags, vector registers, data
- * and stack: stalk_gen.h. Every way to make code writable, every trust threshold, code that is writable and code that is
- * not, with and without events. */
+/* Random code runs natively and followed from the same states, and must leave the same registers, flags, vector
+ * registers, data and stack: stalk_gen.h. Every way to make code writable, every trust threshold, code that is writable
+ * and code that is not, with and without events. */
 #include <contrail/stalker.h>
 #include "stalk_gen.h"
 

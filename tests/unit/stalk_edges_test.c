@@ -1,5 +1,5 @@
-/* Instructions and shapes of code that are seldom: each does what it does natively, or ends following with a reason; and what the Stalker
- * says to threads that cannot be followed. */
+/* Instructions and shapes of code that are seldom: each does what it does natively, or ends following with a reason;
+ * and what the Stalker says to threads that cannot be followed. */
 #include "stalk_util.h"
 
 #include <pthread.h>
@@ -127,7 +127,7 @@ static void on_fault(int signal, siginfo_t *info, void *context) {
     fault_pc = (uint64_t)c->uc_mcontext.gregs[REG_RIP];
     fault_address = (uint64_t)info->si_addr;
     faults++;
-    c->uc_mcontext.gregs[REG_RIP] = c->uc_mcontext.gregs[REG_R8]; /* behind it */
+    c->uc_mcontext.gregs[REG_RIP] = c->uc_mcontext.gregs[REG_R8]; /* after it */
 }
 
 static void install(int signal, struct sigaction *old) {
@@ -181,7 +181,7 @@ static void test_transaction(void **state) {
     assert_int_equal(faults, native_faults);
 }
 
-/* What cannot be followed: the sink is told why, before it happens. */
+/* What cannot be followed: the sink gets the reason before it happens. */
 static void stopped(void *user, int tid, int status) {
     (void)tid;
     *(volatile int *)user = status;
@@ -254,7 +254,8 @@ static void test_memory_of_changes(void **state) {
     munmap(code, 4096);
 }
 
-/* Two followed threads whose code changes; a third one waits, where it was when all began. At -1 changes are found, else they are told. */
+/* Two followed threads whose code changes; a third one waits, where it was when all began. At -1 changes are found,
+ * else they are reported. */
 static struct ct_stalker *changing;
 static int changing_trust;
 static pthread_barrier_t changing_barrier;

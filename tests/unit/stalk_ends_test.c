@@ -1,5 +1,6 @@
-/* The end of following, from two sides at once: a thread that is let go while it follows or unfollows itself, is in a callback, starts
- * others, ends, or runs natively in a storm of signals. Whoever is told that it is over may free everything. */
+/* The end of following, from two sides at once: a thread that is let go while it follows or unfollows itself, is in a
+ * callback, starts others, ends, or runs natively in a storm of signals. When following is reported to be over, the
+ * caller may free everything. */
 #include "stalk_util.h"
 
 #include <pthread.h>
@@ -92,7 +93,8 @@ static void *raise_signals(void *arg) {
     return arg;
 }
 
-/* A signal is being delivered to it when it is asked; afterwards it runs in excluded code, and does not come by any more. */
+/* A signal is being delivered to it when it is asked; afterwards it runs in excluded code, and does not come by any
+ * more. */
 static void test_natively_in_signals(void **state) {
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -155,7 +157,7 @@ static void test_from_two_sides(void **state) {
             assert_int_equal(stops, 1);
         if (way == WAY_FLUSH)
             assert_true(received > 0);
-        check_over(); /* it may stand in that function still */
+        check_over(); /* it may still be in that function */
         stage = 2;
         pthread_join(thread, &result);
         assert_null(result);
@@ -217,7 +219,8 @@ static void *work_on(void *arg) {
     return NULL;
 }
 
-/* Follows and lets go one thread all the time: its handlers are ours when it is followed, whatever another thread does. */
+/* Follows and lets go one thread all the time: its handlers are ours when it is followed, whatever another thread
+ * does. */
 static void *come_and_go(void *arg) {
     volatile int other = 0;
     pthread_t thread;
@@ -286,7 +289,7 @@ NOINLINE static void *unwind(void *arg) {
     return status || !seen ? stalker : arg;
 }
 
-/* The return address that it stands at is put right under its hands. */
+/* The return address at which the unwinder is gets corrected meanwhile. */
 static void test_in_unwinder(void **state) {
     (void)state;
     pthread_t thread;
@@ -449,7 +452,7 @@ static void *call_probed(void *arg) {
     return status ? stalker : arg;
 }
 
-/* Its owner is told when the thread that is in it has left it. */
+/* Its owner is called when the thread that is in it has left it. */
 static void test_probe_in_use(void **state) {
     (void)state;
     pthread_t thread;

@@ -1,5 +1,5 @@
-/* What the Stalker says was executed, against what was: calls with their depths, every instruction beside a single-stepped run
- * of the same code, blocks beside their instructions. */
+/* What the Stalker says was executed, against what was: calls with their depths, every instruction beside a
+ * single-stepped run of the same code, blocks beside their instructions. */
 #include "stalk_util.h"
 
 #include <sys/ptrace.h>
@@ -311,8 +311,8 @@ static void check_handlers(const struct log *log) {
         check_depths(log);
 }
 
-/* A handler is a call where the program was interrupted, its return is that call's: on the same stack and on another one above or
- * below, nested, and when it is left by a jump. */
+/* A handler is a call where the program was interrupted, its return is that call's: on the same stack and on another
+ * one above or below, nested, and when it is left by a jump. */
 static void test_handlers(void **state) {
     (void)state;
     size_t size = 1 << 16;
@@ -435,7 +435,7 @@ static void test_exec(void **state) {
     }
 }
 
-/* Each block is told before its instructions, and they cover it. */
+/* Each block is reported before its instructions, and they cover it. */
 static void test_blocks(void **state) {
     (void)state;
     struct log log;
@@ -521,7 +521,8 @@ static void test_timestamps(void **state) {
     free(log.events);
 }
 
-/* The events of `log` from the call of subject on, which are those of `reference` but for the time. No reading serves more than 16 records. */
+/* The events of `log` from the call of subject on, which are those of `reference` but for the time. No reading serves
+ * more than 16 records. */
 static void compare_fast(const struct log *reference, struct log *log) {
     size_t a = 0, b = 0, same = 0;
     uint64_t last = 0;
@@ -577,7 +578,7 @@ NOINLINE static int waits(int n) {
         for (int k = 0; k < i % 17; k++)
             sum += recurse(k & 1);
         if (i & 1) {
-            static const struct timespec pause = {0, 100000}; /* more than so many ticks, at whatever rate: */
+            static const struct timespec pause = {0, 100000}; /* more than this many ticks, at whatever rate: */
             earliest[i] = counter() + 10000;
             long result = SYS_nanosleep;
             __asm__ volatile("syscall" : "+a"(result) : "D"(&pause), "S"(NULL) : "rcx", "r11", "memory");
@@ -589,7 +590,7 @@ NOINLINE static int waits(int n) {
     return sum;
 }
 
-/* What takes long is not told as the time of what came after it. */
+/* What takes long is not reported as the time of what came after it. */
 static void test_fast_clock_waits(void **state) {
     (void)state;
     struct ct_stalker *stalker;

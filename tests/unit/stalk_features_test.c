@@ -1,5 +1,5 @@
-/* What users of the Stalker can do: exclude code, probe calls, transform blocks, decide how far code is trusted; and what it says to
- * bad input. */
+/* What users of the Stalker can do: exclude code, probe calls, transform blocks, decide how far code is trusted; and
+ * what it says to bad input. */
 #include <contrail/stalker.h>
 
 #include <pthread.h>
@@ -312,7 +312,7 @@ static int call_out_always(void *user, struct ct_stalker_iterator *iterator, str
     return 0;
 }
 
-/* Each callout's owner is told once, when its code goes. */
+/* Each callout's owner is called once, when its code goes. */
 static void test_callouts_destroyed(void **state) {
     (void)state;
     struct ct_stalker *stalker = make();
@@ -524,7 +524,7 @@ static void test_recycling(void **state) {
     ct_stalker_statistics(stalker, &statistics);
     end(stalker);
     assert_int_equal(right, 100000);
-    assert_true(statistics.changed >= 99900); /* those that all was begun anew for are not counted */
+    assert_true(statistics.changed >= 99900); /* those that made everything start again are not counted */
     munmap(c.code, 4096);
 }
 
@@ -574,7 +574,7 @@ static void test_remapped(void **state) {
     munmap(c.code, 4096);
 }
 
-/* A call that never returns, with nothing behind it, or with bytes that are no code: harmless. */
+/* A call that never returns, with nothing after it, or with bytes that are no code: harmless. */
 static void jump_away(void) {
     longjmp(jump, 1);
 }

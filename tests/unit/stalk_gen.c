@@ -35,7 +35,8 @@ static unsigned reg(struct stalk_gen *g) {
     }
 }
 
-/* opcode with modrm; `memory`: 0 register, 1 [rbx + disp], 2 [rip + disp] in the table's data, 3 [rsp - disp]: red zone */
+/* opcode with modrm; `memory`: 0 register, 1 [rbx + disp], 2 [rip + disp] in the table's data, 3 [rsp - disp]: red
+ * zone */
 static void with_operand(struct stalk_gen *g, const uint8_t *opcode, unsigned size, unsigned r, unsigned memory,
                          bool wide, unsigned immediate) {
     unsigned rm = memory ? 0 : reg(g);

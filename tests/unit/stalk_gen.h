@@ -1,7 +1,7 @@
 /* Random x86_64 functions for tests that run the same code natively and followed.
  *
- * A function gets data in rbx, may use everything else, ends by returning, and does the same thing each time it starts from the same
- * state at the same address. Its blocks end in every way that blocks can end. */
+ * A function gets data in rbx, may use everything else, ends by returning, and does the same thing each time it starts
+ * from the same state at the same address. Its blocks end in every way that blocks can end. */
 #ifndef CT_TESTS_STALK_GEN_H
 #define CT_TESTS_STALK_GEN_H
 

@@ -1,4 +1,5 @@
-/* Hooks and the Stalker in one process: a followed thread fires each hook exactly once, whoever was there first. */
+/* Hooks and the Stalker in one process: a followed thread fires each hook exactly once, whichever of them was there
+ * first. */
 #include <contrail/hook.h>
 #include <contrail/stalker.h>
 

@@ -1,4 +1,5 @@
-/* Inline caches of indirect calls: one call site with few and many targets, targets that are given up, several threads, signals. */
+/* Inline caches of indirect calls: one call site with few and many targets, targets that are given up, several threads,
+ * signals. */
 #include <contrail/stalker.h>
 
 #include <pthread.h>
@@ -71,7 +72,8 @@ static void check_site(enum ct_stalker_memory memory, int entries, unsigned coun
     unsigned most = entries < 0 ? 0 : entries ? (unsigned)entries : 4;
     assert_int_equal(s[3].cached - s[0].cached, count < most ? count : most);
     assert_int_equal(s[3].crowded - s[0].crowded, most && count > most);
-    /* Everything is known: the engine is not asked, but for targets that may share a place in a table, by where the program lies. */
+    /* Everything is known: the engine is not asked, but for targets that may share a place in a table, by where the
+     * program lies. */
     assert_true(s[3].lookups - s[2].lookups <= 32);
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }

@@ -1,5 +1,6 @@
-/* Critical sections of rseq(2) in followed threads: what the kernel begins again natively is begun again in the copy. Threads that share
- * processors count in words that belong to a processor, without atomic instructions: no count may be lost. */
+/* Critical sections of rseq(2) in followed threads: what the kernel begins again natively is begun again in the copy.
+ * Threads that share processors count in words that belong to a processor, without atomic instructions: no count may be
+ * lost. */
 #include "stalk_util.h"
 
 #include <pthread.h>
@@ -16,8 +17,8 @@ static struct rseq *own_area(void) {
     return (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
 }
 
-/* Adds one to the word of the processor that it runs on, with a loop between load and store: nearly all of its time is spent there. 0: it
- * was interrupted, and has done nothing. */
+/* Adds one to the word of the processor that it runs on, with a loop between load and store: nearly all of its time is
+ * spent there. 0: it was interrupted, and has done nothing. */
 __attribute__((noinline)) static int add_on(struct rseq *area, volatile long *word, uint32_t cpu) {
     int done = 0;
     __asm__ volatile(".pushsection __rseq_cs, \"aw\"\n .balign 32\n"

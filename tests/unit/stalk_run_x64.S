@@ -1,5 +1,5 @@
-/* void stalk_run(struct stalk_state *state, void *function): all general registers, flags and vector registers come from
- * the state, then the function is called on the state's stack; what it leaves is stored back. One at a time. */
+/* void stalk_run(struct stalk_state *state, void *function): all general registers, flags and vector registers come
+ * from the state, then the function is called on the state's stack; what it leaves is stored back. One at a time. */
     .text
     .globl stalk_run
     .type stalk_run, @function

@@ -1,5 +1,5 @@
-/* Signals in followed code: handlers run translated, see the program's state, and return into translated code. A timer interrupts
- * work at random places thousands of times; faults are jumped out of and repaired. */
+/* Signals in followed code: handlers run translated, see the program's state, and return into translated code. A timer
+ * interrupts work at random places thousands of times; faults are jumped out of and repaired. */
 #include "stalk_util.h"
 
 #include <errno.h>
@@ -262,7 +262,8 @@ static void count_storm(void *user, int tid, const struct ct_stalker_event *even
         storm_calls += events[i].kind == CT_STALKER_CALL && events[i].target == (uint64_t)storm_witness;
 }
 
-/* Three kinds of signals that do not block each other, as fast as they can be sent: every handler runs, and is followed. */
+/* Three kinds of signals that do not block each other, as fast as they can be sent: every handler runs, and is
+ * followed. */
 static void test_storm(void **state) {
     (void)state;
     struct ct_stalker *stalker;
@@ -498,7 +499,8 @@ static void test_death(void **state) {
 
 static volatile unsigned long damaged;
 
-/* On the alternate stack, where its frame lies at the top: signals that come while the engine has another stack must not be put there. */
+/* On the alternate stack, where its frame lies at the top: signals that come while the engine has another stack must
+ * not be put there. */
 static void on_alternate(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)info;
     volatile uint64_t canaries[64];

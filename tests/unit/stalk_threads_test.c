@@ -114,8 +114,8 @@ static bool is_untouched(const struct stalk_thread *t) {
     return true;
 }
 
-/* Somebody wants the thread to leave while it runs, as ct_stalker_unfollow does when it finds it in the engine: it sees that when it
- * comes by with full records. */
+/* Somebody wants the thread to leave while it runs, as ct_stalker_unfollow does when it finds it in the engine: it sees
+ * that when it comes by with full records. */
 static void ask_to_leave(struct stalk_thread *t) {
     if (has_below(t))
         memset(t->records - BELOW, UNTOUCHED, BELOW);
@@ -279,7 +279,8 @@ static void on_storm(int signal, siginfo_t *info, void *context) {
         syscall(SYS_getpid);
 }
 
-/* Let go in the first instructions of a handler, between two handlers, and where a handler returns: each is counted once. */
+/* Let go in the first instructions of a handler, between two handlers, and where a handler returns: each is counted
+ * once. */
 static void test_loop_in_signals(void **state) {
     (void)state;
     struct worker w;
@@ -347,7 +348,7 @@ static void test_children(void **state) {
 static uint8_t *changing;
 static volatile int changing_seen;
 
-/* It does not get ahead of who executes it by more than 1,000 changes. */
+/* It does not get ahead of the thread that executes it by more than 1,000 changes. */
 static void *rewrite(void *arg) {
     volatile int *value = (volatile int *)(void *)(changing + 4);
     for (int i = 1; i <= 20000; i++) {
@@ -431,7 +432,7 @@ __attribute__((noreturn)) static void end_process(enum ending ending) {
         usleep(100);
     char *const arguments[] = {"true", NULL};
     if (ending == BY_FAILED_EXEC)
-        execv("/nowhere/true", arguments); /* nothing is told twice */
+        execv("/nowhere/true", arguments); /* nothing is reported twice */
     if (ending == BY_EXEC)
         execv("/bin/true", arguments);
     if (ending == BY_SIGNAL)
@@ -439,7 +440,7 @@ __attribute__((noreturn)) static void end_process(enum ending ending) {
     _exit(0);
 }
 
-/* Whoever ends it tells what the others have recorded. */
+/* The thread that ends it reports what the others have recorded. */
 static void test_end_of_process(void **state) {
     (void)state;
     marks = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

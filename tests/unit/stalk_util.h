@@ -76,7 +76,8 @@ __attribute__((unused)) static void destroy_soon(struct ct_stalker *stalker) {
     assert_int_equal(status, 0);
 }
 
-/* Does the handler's context tell a place of the program? All its code lies in files, or in the vdso; translated code does not. */
+/* Does the handler's context hold a place of the program? All its code lies in files, or in the vdso; translated code
+ * does not. */
 static inline bool tells_program(const void *context) {
     Dl_info where;
     uint64_t pc = (uint64_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];

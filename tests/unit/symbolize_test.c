@@ -178,7 +178,7 @@ static void test_keeps_the_rest(void **state) {
     assert_string_equal(strstr(after, "unload"), tail);
     free(before);
     free(after);
-    /* Columns behind those that are filled in stay. */
+    /* Columns after those that are filled in stay. */
     run("sed -i 's/^100000001\\t.*/&\\tX\\tY\\tZ/' %s", file);
     assert_int_equal(symbolize(&told, true, 1 << 20), 0);
     after = read_file();
@@ -223,7 +223,7 @@ static void test_debug_file_alone(void **state) {
     assert_int_equal(told.state, CT_LOOKUP_MISSING);
 }
 
-/* Without a build-id the functions tell whether it is the same file. */
+/* Without a build-id the functions show whether it is the same file. */
 static void test_without_build_id(void **state) {
     (void)state;
     struct told told;

@@ -136,7 +136,8 @@ static uint8_t *take_file(size_t *size) {
     return bytes;
 }
 
-/* A static program relocates itself: when it is stopped at its first instruction, its tables are not what they will be. */
+/* A static program relocates itself: when it is stopped at its first instruction, its tables are not what they will
+ * be. */
 static void test_before_relocation(void **state) {
     (void)state;
     struct ct_target_plan_options options = {.cache_dir = directory};

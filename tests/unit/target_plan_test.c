@@ -421,7 +421,7 @@ static void test_replaced_program(void **state) {
     unlink(path);
 }
 
-/* ---- threads that stand in the way ---- */
+/* ---- threads that are in the way ---- */
 
 /* What asking every hook gives, around hooks of all kinds. */
 static void check_places(const struct ct_target_plan *plan, uint64_t pc, size_t *moved) {

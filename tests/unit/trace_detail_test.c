@@ -1,5 +1,5 @@
-/* Detail files: every byte of the layout, files cut anywhere, full disks, parts, finding records by number, and what verify
- * says about links that lead nowhere. */
+/* Detail files: every byte of the layout, files cut anywhere, full disks, parts, finding records by number, and what
+ * verify says about links that lead nowhere. */
 #include "tests/tools/place_of.h"
 #include "trace_util.h"
 #include "trace/crc32.h"

@@ -159,7 +159,7 @@ static void test_symbols_text(void **state) {
     free(text);
 }
 
-/* Modules that the manifest does not tell of are taken from the symbols. */
+/* Modules that the manifest does not have are taken from the symbols. */
 static void test_modules_of_symbols(void **state) {
     (void)state;
     static const char manifest[] = "{\"format\":\"atf2\",\"complete\":false}";

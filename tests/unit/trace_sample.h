@@ -7,7 +7,8 @@
  *   "700+work%1,0x20 800-work%5"           with a detail record: the first registers; 128 bytes of stack at 0x7ffc00
  *   "900!%11,1,0x10"                       a signal: its number, code and address; its registers are 0x100, 0x101 …
  *                                          but the program counter, which is in the middle of leaf
- *   "950=work:16 960=work:32*3 970^leaf:0" a block at work + 16 was executed; three of its four instructions; one was translated
+ *   "950=work:16 960=work:32*3 970^leaf:0" a block at work + 16 was executed; three of its four instructions; one was
+ *   translated
  *   "980=#5"                               five blocks are missing
  *
  * Times are relative to SAMPLE_START. The functions are those of sample_functions. */

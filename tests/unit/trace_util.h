@@ -19,19 +19,19 @@ struct atf_index_event event_of(uint64_t time, uint64_t function, uint32_t tid, 
 void write_events(struct ct_thread_writer *writer, const struct atf_index_event *events, size_t count);
 
 /* A process directory with a right manifest, symbols and threads, to be spoilt by tests.
- * Functions of module 1: 0 "outer", 1 "inner", 2 "jump" (entry only), 3 nameless, 4 "skipped". Thread t has `events` events of
- * sample_event. */
+ * Functions of module 1: 0 "outer", 1 "inner", 2 "jump" (entry only), 3 nameless, 4 "skipped". Thread t has `events`
+ * events of sample_event. */
 #define SAMPLE_FUNCTION(n) (UINT64_C(1) << 32 | (n))
 struct sample {
     size_t threads, events;
     uint64_t part;        /* events per file, 0: all in one */
-    uint64_t detail;      /* every so many events one has a detail record, 0: none has */
+    uint64_t detail;      /* every n-th event has a detail record, 0: none has */
     uint64_t detail_part; /* bytes per detail file, 0: all in one */
     bool packed;          /* index.ctp */
     bool unfinished;      /* the manifest says so, and the files have no footers */
     const char *gaps;     /* of thread 0, JSON; NULL: none */
     const char *reason;   /* of the end; NULL: none */
-    int64_t wrong_events; /* added to what the manifest tells of thread 0 */
+    int64_t wrong_events; /* added to what the manifest says of thread 0 */
 };
 /* outer(inner, jump) over and over; some inner frames end by an exception. Times rise by 1 to 9. */
 struct atf_index_event sample_event(size_t thread, uint64_t sequence);

@@ -119,7 +119,7 @@ static void test_coroutines(void **state) {
     assert_only("event 3 is a return at depth 7 while 3 frames are open");
 }
 
-/* Stacks that are told apart: depths in groups. */
+/* Stacks that are distinguished: depths in groups. */
 static void test_stacks(void **state) {
     (void)state;
     const uint32_t a = ATF_DEPTH_OF_GROUP(0), b = ATF_DEPTH_OF_GROUP(1);
@@ -339,7 +339,7 @@ static void test_counts(void **state) {
     make_manifest(process, &(struct sample){.threads = 3, .events = 50});
     assert_int_equal(verify_text(process, text, sizeof text), CT_ERR_BAD_FILE);
     assert_non_null(strstr(text, "thread_2: the manifest says 50 events, the file has 0"));
-    /* Bytes behind the footer. */
+    /* Bytes after the footer. */
     make_manifest(process, &(struct sample){.threads = 2, .events = 50});
     assert_clean();
     FILE *file = fopen(in("%s/thread_1/index.atf", process), "ab");

@@ -332,7 +332,8 @@ static bool write_file(const char *path, const char *text) {
     return done;
 }
 
-/* Rights to mount, for who has none, come with a user namespace. Only users that it knows can make files there. */
+/* Rights to mount, for a user without them, come with a user namespace. Only users that it knows can make files
+ * there. */
 static bool enter_own_mounts(void) {
     char users[40], groups[40];
     snprintf(users, sizeof users, "%u %u 1", (unsigned)getuid(), (unsigned)getuid());
@@ -470,7 +471,7 @@ static void test_no_descriptors(void **state) {
     in_child(no_descriptors);
 }
 
-/* Buffers are lent up to a limit; then whoever commits gives his back. */
+/* Buffers are lent up to a limit; then a thread that commits gives its own back. */
 static void test_unflushed(void **state) {
     (void)state;
     static struct ct_thread_writer *writers[MANY];

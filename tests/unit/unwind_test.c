@@ -21,7 +21,7 @@
 
 enum { RBX = 3, RBP = 6, RSP = 7, R12 = 12, PC = 16, KNOWN = 17 };
 
-/* Memory that tells its address. */
+/* Memory whose words follow from their addresses. */
 static uint64_t word_at(uint64_t address) {
     return address * 0x9e3779b97f4a7c15u ^ 0x5bd1e995;
 }

@@ -158,7 +158,7 @@ static void overlaps_merge_and_keep_reasons(void **state) {
     struct ct_windows w = usual();
     uint64_t t = START + S;
     ct_windows_mark(&w, t, "symbol=f", 11, 101);
-    ct_windows_mark(&w, t + 300 * MS, "crash", 12, 102); /* touches: 200 behind, 100 before */
+    ct_windows_mark(&w, t + 300 * MS, "crash", 12, 102); /* touches: 200 after, 100 before */
     ct_windows_mark(&w, t + 310 * MS, "symbol=f", 13, 103);
     ct_windows_mark(&w, t + 611 * MS, "manual", 0, 0); /* just not */
     assert_int_equal(w.count, 2);
@@ -252,7 +252,7 @@ static void short_of_memory(void **state) {
     assert_int_equal(w.recent[0]->reach, t - 60 * MS);
     ct_windows_lost(&w, t - 30 * MS); /* and before it was written */
     assert_int_equal(w.recent[0]->reach, t - 30 * MS);
-    ct_windows_lost(&w, t + 30 * MS); /* behind the mark: that is counted as lost, and no matter of the pre-roll */
+    ct_windows_lost(&w, t + 30 * MS); /* after the mark: that is counted as lost, and no matter of the pre-roll */
     assert_int_equal(w.recent[0]->reach, t - 30 * MS);
     ct_windows_mark(&w, t + S, "a", 1, 0); /* that one is whole */
     assert_int_equal(w.recent[1]->reach, 0);

@@ -13,7 +13,8 @@ NAMES = ("length_of", "many", "moved", "sum", "nothing", "mixed", "deref", "part
 
 
 def run(*command, codes=(0,)):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120,
+                          stdin=subprocess.DEVNULL)
     assert done.returncode in codes, f"{command}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
     return done.stdout
 
@@ -26,7 +27,7 @@ def record(contrail, directory, options, command, codes=(0,)):
 
 
 def calls_of(contrail, session, program):
-    """(name, text of the arguments, text of the result) of the program's own functions; None where there is no record."""
+    """(name, text of the arguments, text of the result) of the program's own functions; None: there is no record."""
     lines = run(contrail, "replay", "--args", "--module", program.name, session).splitlines()[1:]
     calls = []
     for line in lines:
@@ -42,7 +43,7 @@ def calls_of(contrail, session, program):
 
 
 def lost_records(session):
-    """Loss is never silent: so many may be missing, and no more."""
+    """Loss is never silent: this many may be missing, and no more."""
     manifest = json.loads(next(session.glob("pid_*/manifest.json")).read_text())
     return sum(manifest["detail"]["lost"].values())
 
@@ -58,7 +59,8 @@ def compare(told, calls, lost=0):
 
 
 def everything(contrail, program, directory):
-    session, told = record(contrail, directory, ["--detail", "always", "--vectors", "--stack-bytes", "512", "--detail-mem", "256M"], [program])
+    session, told = record(contrail, directory, ["--detail", "always", "--vectors", "--stack-bytes", "512",
+                                                 "--detail-mem", "256M"], [program])
     calls = calls_of(contrail, session, program)
     assert told[-1][0] == "deref" and len(told) == 200 * 6 + 2
     compare(told[:-1], calls, lost_records(session))
@@ -67,7 +69,8 @@ def everything(contrail, program, directory):
     assert len(rows) == 200
     for i, row in enumerate(rows):
         values = {argument["name"]: argument["value"] for argument in row.get("args", ())}
-        assert not values or values == dict(a=i, b=-i, c=3 * i, d=(i + 128) % 256 - 128, e=4000000000, f=2**64 - 1, g=-7, h=i - 100)
+        assert not values or values == dict(a=i, b=-i, c=3 * i, d=(i + 128) % 256 - 128, e=4000000000, f=2**64 - 1,
+                                            g=-7, h=i - 100)
     report = json.loads(run(contrail, "report", "--args", "--json", "--function", "many", session))["functions"][0]
     a, b = report["args"][:2]
     assert 0 <= a["min"] <= 10 and 190 <= a["max"] <= 199 and -199 <= b["min"] <= -190, report
@@ -76,7 +79,8 @@ def everything(contrail, program, directory):
 
 def crash(contrail, program, directory):
     """The last call's arguments and the signal are there; what is there of the calls before is right."""
-    session, told = record(contrail, directory, ["--trigger", "crash", "--pre-roll-ms", "100000", "--vectors", "--stack-bytes", "512"], [program, "x"], codes=(139,))
+    session, told = record(contrail, directory, ["--trigger", "crash", "--pre-roll-ms", "100000", "--vectors",
+                                                 "--stack-bytes", "512"], [program, "x"], codes=(139,))
     calls = calls_of(contrail, session, program)
     assert calls[-1] == ["deref", "n=2, where=0x10", None], calls[-1]
     assert sum(call[1] is not None for call in calls[-40:]) >= 30, "the last calls have records"
@@ -108,7 +112,8 @@ def registers(contrail, program, directory):
     place.mkdir(parents=True)
     run("objcopy", "--only-keep-debug", program, place / (identity[2:] + ".debug"))
     text = run(contrail, "replay", "--args", "--debug-dir", place.parent.parent, "--module", stripped.name, session)
-    assert len(re.findall(r"moved\(p=\{x=\d+, y=-?\d+\}, mode=[A-Z|8]+\) = \{x=\d+, y=-?\d+\}", text)) > 150, text[-500:]
+    assert len(re.findall(r"moved\(p=\{x=\d+, y=-?\d+\}, mode=[A-Z|8]+\) = \{x=\d+, y=-?\d+\}",
+                          text)) > 150, text[-500:]
 
 
 def honest(contrail, program, directory):

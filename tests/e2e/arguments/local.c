@@ -1,5 +1,5 @@
-/* Static functions, optimized: compilers leave out what is not used, and pass the rest where they like. Prints its calls as
- * told.c does; what replay --args shows of them must be the same, or "?". */
+/* Static functions, optimized: compilers leave out what is not used, and pass the rest where they like. Prints its
+ * calls as told.c does; what replay --args shows of them must be the same, or "?". */
 #include <stdio.h>
 
 #define F static __attribute__((noinline))

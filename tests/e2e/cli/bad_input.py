@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""bad_input.py CONTRAIL: whatever cannot be done is refused with one sentence and the documented exit code, and nothing is left
-behind: no process, no stopped process, no directory."""
+"""bad_input.py CONTRAIL: whatever cannot be done is refused with one sentence and the documented exit code, and nothing
+is left behind: no process, no stopped process, no directory."""
 
 import ctypes
 import os
@@ -90,8 +90,8 @@ class BadInput(unittest.TestCase):
         self.refused(UNAVAILABLE, "spawn", self.dir, says="directory")
 
     def elf(self, name, machine, bits=2):
-        head = b"\x7fELF" + bytes([bits, 1, 1]) + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 0x400000, 64, 0, 0,
-                                                                         64, 56, 1, 64, 0, 0)
+        head = b"\x7fELF" + bytes([bits, 1, 1]) + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 0x400000, 64,
+                                                                         0, 0, 64, 56, 1, 64, 0, 0)
         return self.file(name, head + bytes(4096), 0o755)
 
     def test_wrong_architecture(self):

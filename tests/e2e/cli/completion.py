@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""completion.py CONTRAIL: bash completes commands, options, values and operands with the script that contrail writes; and every
-command and option of the help texts is in it."""
+"""completion.py CONTRAIL: bash completes commands, options, values and operands with the script that contrail writes;
+and every command and option of the help texts is in it."""
 
 import os
 import re
@@ -40,8 +40,8 @@ class Bash(unittest.TestCase):
         os.makedirs(os.path.join(self.dir.name, "a trace"))
 
     def bash(self, text, *words):
-        done = subprocess.run(["bash", "--norc", "-c", text, "bash", self.script, *words], capture_output=True, text=True,
-                              timeout=60, cwd=self.dir.name)
+        done = subprocess.run(["bash", "--norc", "-c", text, "bash", self.script, *words], capture_output=True,
+                              text=True, timeout=60, cwd=self.dir.name)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return [line for line in done.stdout.split("\n") if line]
 

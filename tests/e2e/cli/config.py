@@ -23,7 +23,8 @@ class Config(unittest.TestCase):
         os.chmod(path, mode)
 
     def spawn(self, *options):
-        return subprocess.run([CONTRAIL, "spawn", *options, "true"], capture_output=True, text=True, cwd=self.dir, timeout=60)
+        return subprocess.run([CONTRAIL, "spawn", *options, "true"], capture_output=True, text=True, cwd=self.dir,
+                              timeout=60)
 
     def made(self):
         return sorted(name for name in os.listdir(self.dir) if os.path.isdir(os.path.join(self.dir, name)))
@@ -57,16 +58,20 @@ class Config(unittest.TestCase):
 
     def test_options_of_the_program_are_its_own(self):
         self.write("output = a\nquiet = 1\n")
-        done = subprocess.run([CONTRAIL, "spawn", "echo", "--config", "none"], capture_output=True, text=True, cwd=self.dir)
+        done = subprocess.run([CONTRAIL, "spawn", "echo", "--config", "none"], capture_output=True, text=True,
+                              cwd=self.dir)
         self.assertEqual((done.returncode, done.stdout), (0, "--config none\n"))
 
     def test_errors_name_file_and_line(self):
         for text, line, words in (("\nnonsense\n", 2, "KEY = VALUE"), ("= 3\n", 1, "KEY = VALUE"),
-                                  ("out_put = a\n", 1, "did you mean --output?"), ("max_depth = many\n", 1, "--max-depth takes"),
+                                  ("out_put = a\n", 1, "did you mean --output?"),
+                                  ("max_depth = many\n", 1, "--max-depth takes"),
                                   ("INDEX_LANE_SIZE = 1\n", 1, "at least"), ("quiet = perhaps\n", 1, "yes or no"),
-                                  ("#\n#\nsample_rate = 2\n", 3, "must be 1"), ("config = x\n", 1, "cannot name another"),
+                                  ("#\n#\nsample_rate = 2\n", 3, "must be 1"),
+                                  ("config = x\n", 1, "cannot name another"),
                                   ("PRE_ROLL_MS = x\n", 1, "--pre-roll-ms takes"),
-                                  ("DETAIL_LANE_SIZE = 1\n", 1, "--detail-mem must be"), ("format = zip\n", 1, "packed or atf2"), ("output =\n", 1, "needs a value"),
+                                  ("DETAIL_LANE_SIZE = 1\n", 1, "--detail-mem must be"),
+                                  ("format = zip\n", 1, "packed or atf2"), ("output =\n", 1, "needs a value"),
                                   ("help = 1\n", 1, "help")):
             self.write(text, name="c")
             done = self.spawn("--config", "c")
@@ -95,7 +100,8 @@ class Config(unittest.TestCase):
         process = subprocess.Popen(["sleep", "60"])
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        done = subprocess.run([CONTRAIL, "attach", str(process.pid)], capture_output=True, text=True, cwd=self.dir, timeout=60)
+        done = subprocess.run([CONTRAIL, "attach", str(process.pid)], capture_output=True, text=True, cwd=self.dir,
+                              timeout=60)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.made(), ["a"])
 

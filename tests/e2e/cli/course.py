@@ -256,7 +256,8 @@ class Terminal(driver.TerminalTest):
     def test_live_line_leaves_prompts_alone(self):
         with tempfile.TemporaryDirectory() as place:
             gate = os.path.join(place, "gate")
-            self.start("spawn", "sh", "-c", f"printf 'name: '; until [ -e {gate} ]; do sleep 0.05; done; printf '\\nend\\n'")
+            self.start("spawn", "sh", "-c",
+                       f"printf 'name: '; until [ -e {gate} ]; do sleep 0.05; done; printf '\\nend\\n'")
             self.until(r"name: [^\0]*events/s")
             with open(gate, "w"):
                 pass
@@ -280,7 +281,7 @@ class Terminal(driver.TerminalTest):
 
 
 class Options(unittest.TestCase):
-    """Words of the command line are what the session is told."""
+    """Words of the command line are what the session gets."""
 
     def options(self, *words):
         done = run("spawn", *words, "true", session="options")
@@ -295,12 +296,14 @@ class Options(unittest.TestCase):
             "detail_rate": "0", "detail_memory": str(32 << 20), "rolls": "0,0,0,0", "metrics": "-", "triggers": ""})
 
     def test_all(self):
-        given = self.options("--format", "atf2", "--keep", "1.5G", "--detail", "always", "--stack-bytes", "512", "--vectors",
+        given = self.options("--format", "atf2", "--keep", "1.5G", "--detail", "always", "--stack-bytes", "512",
+                             "--vectors",
                              "--detail-rate", "77", "--detail-mem", "4M", "-t", "crash", "--trigger=symbol=f*",
-                             "--pre-roll-ms", "5", "--post-roll-ms", "7", "--pre-roll-events", "9", "--post-roll-events", "11",
-                             "--metrics-file", "m.prom")
+                             "--pre-roll-ms", "5", "--post-roll-ms", "7", "--pre-roll-events", "9",
+                             "--post-roll-events", "11", "--metrics-file", "m.prom")
         self.assertEqual(given, {
-            "format": "1", "keep_bytes": str(3 << 29), "keep_ns": "0", "detail": "1", "stack_bytes": "512", "vectors": "1",
+            "format": "1", "keep_bytes": str(3 << 29), "keep_ns": "0", "detail": "1", "stack_bytes": "512",
+            "vectors": "1",
             "detail_rate": "77", "detail_memory": str(4 << 20), "rolls": "5,7,9,11", "metrics": "m.prom",
             "triggers": "crash,symbol=f*"})
 
@@ -356,9 +359,12 @@ class Control(unittest.TestCase):
 
     def test_refused(self):
         own = str(os.getpid())
-        for pid, status, code, text in ((own, -15, 69, f"nobody records process {own}; `contrail attach {own}` records it"),
-                                        ("99999999", -15, 69, "there is no process 99999999; `pgrep NAME` finds processes"),
-                                        (own, -5, 77, f"process {own} is not recorded by you; if another user records it, only "
+        for pid, status, code, text in ((own, -15, 69,
+                                         f"nobody records process {own}; `contrail attach {own}` records it"),
+                                        ("99999999", -15, 69,
+                                         "there is no process 99999999; `pgrep NAME` finds processes"),
+                                        (own, -5, 77,
+                                         f"process {own} is not recorded by you; if another user records it, only "
                                                       "that user and root can control it")):
             done = run("detach", pid, session=f"control={status}")
             self.assertEqual((done.returncode, done.stderr), (code, f"contrail: {text}\n"))
@@ -378,9 +384,12 @@ class Control(unittest.TestCase):
                              (code, "", "contrail: the session does not want that; nothing helps\n"))
 
     def test_wrong_words(self):
-        for words, text in (("stat", "did you mean status?"), ("trigger", "trigger"), ("trigger add", "usage: contrail ctl PID "
-                            "trigger add TRIGGER"), ("trigger ad crash", "did you mean trigger add?"), ("mark now", "usage: "
-                            "contrail ctl PID mark"), ("exclude", "exclude"), ("record", "record"), ("record maybe", "record")):
+        for words, text in (("stat", "did you mean status?"), ("trigger", "trigger"),
+                            ("trigger add", "usage: contrail ctl PID "
+                            "trigger add TRIGGER"), ("trigger ad crash", "did you mean trigger add?"),
+                            ("mark now", "usage: "
+                            "contrail ctl PID mark"), ("exclude", "exclude"), ("record", "record"),
+                            ("record maybe", "record")):
             done = run("ctl", "4711", *words.split(" "))
             self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (64, "", 1), words)
             self.assertIn(text, done.stderr)

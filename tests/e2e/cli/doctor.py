@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""doctor.py CONTRAIL: what `contrail doctor` tells of real processes, and that recording agrees."""
+"""doctor.py CONTRAIL: what `contrail doctor` reports of real processes, and that recording agrees."""
 
 import ctypes
 import json

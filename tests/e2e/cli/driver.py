@@ -44,7 +44,8 @@ class Started:
 
     def __init__(self, *words, session="", **how):
         env = dict(os.environ, FAKE_SESSION=session)
-        self.process = subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, **how)
+        self.process = subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env,
+                                        **how)
         self.seen = b""
 
     def until(self, text):
@@ -105,7 +106,8 @@ class TerminalTest(unittest.TestCase):
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def end(self, key=None):
-        """`key` makes it end. bash throws a line away that it reads when its time is over, and it is when bash was held up."""
+        """`key` makes it end. bash throws a line away that it reads when its time is over, and it is when bash was held
+        up."""
         if key:
             self.press_until(key, self.is_over)
         self.until_closed()

@@ -1,8 +1,9 @@
-/* A stand-in for sessions, to test the command line alone: it starts and waits for programs and hooks nothing. What shall
- * happen is told by the environment variable FAKE_SESSION, words separated by spaces:
+/* A stand-in for sessions, to test the command line alone: it starts and waits for programs and hooks nothing. What
+ * shall happen is in the environment variable FAKE_SESSION, words separated by spaces:
  *   create=STATUS spawn=STATUS attach=STATUS install=STATUS resume=STATUS detach=STATUS   the step fails
  *   slow        hooking takes until progress says to give up, at most 10 s
- *   event=N     the N-th of enum ct_session_event_kind is reported by the third wait, whether the program has ended or not
+ *   event=N     the N-th of enum ct_session_event_kind is reported by the third wait, whether the program has ended or
+ *               not
  *   lost        events were lost
  *   windows     windows of detail were written
  *   options     the session's options are printed

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""man.py CONTRAIL DIRECTORY: every command has a manual page there, man(1) has nothing to say against it, and it tells all that
---help tells."""
+"""man.py CONTRAIL DIRECTORY: every command has a manual page there, man(1) has nothing to say against it, and it has
+all that --help says."""
 
 import os
 import re
@@ -28,7 +28,8 @@ class Pages(unittest.TestCase):
         """As lintian asks man."""
         path = os.path.join(PAGES, name + ".1")
         env = dict(os.environ, LC_ALL="C.UTF-8", MANROFFSEQ="", MANWIDTH="200", MAN_KEEP_FORMATTING="")
-        done = subprocess.run(["man", "--warnings", "--no-hyphenation", "-E", "UTF-8", "-l", path], capture_output=True, text=True, env=env, timeout=60)
+        done = subprocess.run(["man", "--warnings", "--no-hyphenation", "-E", "UTF-8", "-l", path], capture_output=True,
+                              text=True, env=env, timeout=60)
         self.assertEqual((done.returncode, done.stderr), (0, ""), name)
         return done.stdout
 

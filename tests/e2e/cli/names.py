@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""names.py CONTRAIL PROGRAM: the same names everywhere: in report, in modules and in exports, demangled or as the symbol tables have
-them, and for a stripped program module+0xoffset."""
+"""names.py CONTRAIL PROGRAM: the same names everywhere: in report, in modules and in exports, demangled or as the
+symbol tables have them, and for a stripped program module+0xoffset."""
 
 import json
 import os
@@ -27,7 +27,8 @@ class Names(unittest.TestCase):
         shutil.copy(PROGRAM, os.path.join(cls.dir, "plain"))
         subprocess.run(["strip", "-o", os.path.join(cls.dir, "bare"), PROGRAM], check=True)
         for name in ("plain", "bare"):
-            done = run("spawn", "--output", os.path.join(cls.dir, "traces-" + name), os.path.join(cls.dir, name), stdin=subprocess.DEVNULL)
+            done = run("spawn", "--output", os.path.join(cls.dir, "traces-" + name), os.path.join(cls.dir, name),
+                       stdin=subprocess.DEVNULL)
             assert done.returncode == 0, done.stderr
 
     @classmethod
@@ -44,7 +45,8 @@ class Names(unittest.TestCase):
         return done.stdout
 
     def report(self, name, *options):
-        rows = json.loads(self.ask("report", "--json", "--limit", "0", "--module", name, *options, self.trace(name)))["functions"]
+        rows = json.loads(self.ask("report", "--json", "--limit", "0", "--module", name, *options,
+                                   self.trace(name)))["functions"]
         return {row["name"] for row in rows}
 
     def modules(self, name, *options):
@@ -58,7 +60,8 @@ class Names(unittest.TestCase):
         return names, {row["linkage_name"] for row in rows}
 
     def exported(self, name, *options):
-        stacks = self.ask("export", "--format", "folded", "--weight", "calls", "--output", "-", *options, self.trace(name))
+        stacks = self.ask("export", "--format", "folded", "--weight", "calls", "--output", "-", *options,
+                          self.trace(name))
         return {frame for line in stacks.splitlines() for frame in line.rsplit(" ", 1)[0].split(";")}
 
     def test_shown(self):
@@ -71,7 +74,8 @@ class Names(unittest.TestCase):
         self.assertFalse(MANGLED - {"main"} & self.exported("plain"))
 
     def test_mangled(self):
-        for names in (self.report("plain", "--mangled"), self.modules("plain", "--mangled")[0], self.exported("plain", "--mangled")):
+        for names in (self.report("plain", "--mangled"), self.modules("plain", "--mangled")[0],
+                      self.exported("plain", "--mangled")):
             self.assertLessEqual(MANGLED, names)
             self.assertFalse((SHOWN - {"main"}) & names)
 

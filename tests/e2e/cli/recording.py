@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""recording.py CONTRAIL SLOW_EXIT: recordings as a user makes them: spawn, attach, detach, ctl, --wait, --duration, signals and keys, what
-a spawned program inherits, exit codes. What is in the traces is tested elsewhere."""
+"""recording.py CONTRAIL SLOW_EXIT: recordings as a user makes them: spawn, attach, detach, ctl, --wait, --duration,
+signals and keys, what a spawned program inherits, exit codes. What is in the traces is tested elsewhere."""
 
 import glob
 import json
@@ -81,7 +81,8 @@ class Recording(InDirectory, unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (3, "out\n"), done.stderr)
         lines = done.stderr.splitlines()
         self.assertEqual(len(lines), 3, done.stderr)
-        self.assertRegex(lines[0], r"^contrail: recording \d+ sh: [\d,]+ functions in \d+ modules \(\S+ %\), planned in \S+ \S+$")
+        self.assertRegex(lines[0],
+                         r"^contrail: recording \d+ sh: [\d,]+ functions in \d+ modules \(\S+ %\), planned in \S+ \S+$")
         self.assertEqual(lines[1], "err")
         self.assertRegex(lines[2], r"^contrail: [\d,]+ events of 1 thread in .*, none lost, .* on disk; read it with: "
                                    r"contrail report \./traces/session_\d+_\d+\S*$")
@@ -104,7 +105,8 @@ class Recording(InDirectory, unittest.TestCase):
         self.assertEqual(self.manifest()["end"]["reason"], "exec")
 
     def test_exec_unfollowed(self):
-        started = Started("spawn", "--no-children", "sh", "-c", "exec sh -c 'read x; echo second; exit 5'", stdin=subprocess.PIPE)
+        started = Started("spawn", "--no-children", "sh", "-c", "exec sh -c 'read x; echo second; exit 5'",
+                          stdin=subprocess.PIPE)
         started.until("now runs another program, which is not recorded")
         code, out, err = started.end()
         self.assertEqual((code, out), (5, "second\n"), err)
@@ -197,12 +199,14 @@ class Recording(InDirectory, unittest.TestCase):
             child = started.process.stdout.readline().decode().strip()
             try:
                 self.until_so(f"process {first} is gone, {child} is recorded",
-                              lambda: not os.path.exists(f"/proc/{first}") and not run("ctl", child, "status").returncode)
+                              lambda: not os.path.exists(f"/proc/{first}")
+                              and not run("ctl", child, "status").returncode)
                 status = json.loads(run("ctl", child, "status", "--json").stdout)
                 self.assertEqual(status["pid"], first)
                 self.assertGreaterEqual(status["processes"], 3)
                 done = run(words[0], child, *words[1:])
-                self.assertEqual((done.returncode, done.stdout), (0, f"process {child} is no longer recorded\n"), done.stderr)
+                self.assertEqual((done.returncode, done.stdout), (0, f"process {child} is no longer recorded\n"),
+                                 done.stderr)
                 self.assertEqual(started.process.wait(LIMIT), 3)
                 self.assertEqual(run("ctl", child, "status").returncode, 69)
             finally:
@@ -237,8 +241,8 @@ class Recording(InDirectory, unittest.TestCase):
 
             thread = threading.Thread(target=end)
             thread.start()
-            done = subprocess.run([CONTRAIL, "ctl", str(target.pid), "status"], capture_output=True, text=True, timeout=LIMIT,
-                                  env=dict(os.environ, XDG_RUNTIME_DIR=self.dir))
+            done = subprocess.run([CONTRAIL, "ctl", str(target.pid), "status"], capture_output=True, text=True,
+                                  timeout=LIMIT, env=dict(os.environ, XDG_RUNTIME_DIR=self.dir))
             thread.join()
         self.assertEqual((done.returncode, done.stdout), (69, ""))
         self.assertIn("nobody records", done.stderr)
@@ -262,7 +266,8 @@ class Recording(InDirectory, unittest.TestCase):
             self.assertEqual(self.manifest()["end"]["reason"], reason)
 
     def test_file_size_limit(self):
-        words = ["sh", "-c", 'ulimit -f 64; exec "$0" spawn sh -c "i=0; while [ \\$i -lt 20000 ]; do i=\\$((i+1)); done; echo end"',
+        words = ["sh", "-c",
+                 'ulimit -f 64; exec "$0" spawn sh -c "i=0; while [ \\$i -lt 20000 ]; do i=\\$((i+1)); done; echo end"',
                  CONTRAIL]
         done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual((done.returncode, done.stdout), (69, "end\n"), done.stderr)
@@ -294,7 +299,8 @@ class Recording(InDirectory, unittest.TestCase):
             self.inherited(show, preexec_fn=prepare, restore_signals=False)
 
     def test_inherited_surroundings(self):
-        self.inherited(["sh", "-c", "umask; pwd; ulimit -a; ls -l /proc/self/fd | wc -l; grep -e NoNewPrivs -e Seccomp: -e "
+        self.inherited(["sh", "-c",
+                        "umask; pwd; ulimit -a; ls -l /proc/self/fd | wc -l; grep -e NoNewPrivs -e Seccomp: -e "
                                     "TracerPid -e Cap /proc/self/status; cat /proc/self/oom_score_adj"])
         self.inherited(["env", "-u", "_"])
 

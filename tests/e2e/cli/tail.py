@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tail.py CONTRAIL STEPS LIBRARY: `contrail tail` beside real recordings of a program that does a step when it is told to."""
+"""tail.py CONTRAIL STEPS LIBRARY: `contrail tail` beside real recordings of a program that does a step when it is asked
+to."""
 
 import collections
 import os
@@ -25,7 +26,8 @@ class Piped:
     """A process whose standard output is read as it comes."""
 
     def __init__(self, *words, **how):
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how)
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        **how)
         self.seen = ""
 
     def until(self, pattern):
@@ -76,7 +78,7 @@ class Tail(unittest.TestCase):
         return tail
 
     def finish(self, *tails):
-        """The recording ends, and with it those who watch it."""
+        """The recording ends, and with it the commands that watch it."""
         self.assertEqual(self.recorder.end(), 0)
         for tail in tails:
             self.assertEqual(tail.end(), 0, tail.errors)
@@ -88,7 +90,8 @@ class Tail(unittest.TestCase):
         return [re.sub(r"^ *\d+\.\d{9}  (\S+/)?\d+ +", "", line) for line in tail.seen.splitlines()[1:]]
 
     def begun(self, tail):
-        """Names of the calls that are shown, in the order of their beginnings: one that lasts has a second line, for its end."""
+        """Names of the calls that are shown, in the order of their beginnings: one that lasts has a second line, for
+        its end."""
         return [line.split()[0] for line in self.calls(tail) if not line.startswith("}")]
 
     def test_as_it_happens(self):
@@ -113,7 +116,8 @@ class Tail(unittest.TestCase):
         late = self.tail("--only", "late_*", "--show-module")
         self.finish(tail, late)
         self.assertNotRegex(tail.seen, r"function_\d+_\d+")
-        opened = collections.Counter(line.removesuffix(" {").removesuffix("  -") for line in self.calls(tail) if not line.startswith("}"))
+        opened = collections.Counter(line.removesuffix(" {").removesuffix("  -") for line in self.calls(tail)
+                                     if not line.startswith("}"))
         replayed = run("replay", cwd=self.dir).stdout
         names = re.findall(r"^ *\d+\.\d{9}  \S+/\d+ +([^}\s]\S*)(?: \{|  )", replayed, re.M)
         self.assertEqual(opened, collections.Counter(names))
@@ -180,7 +184,7 @@ class Tail(unittest.TestCase):
         self.assertIn("step_a", alone.seen)
 
     def test_deleted_events(self):
-        """What the recorder does not keep is told, once."""
+        """What the recorder does not keep is reported, once."""
         self.record("--keep", "256K", "--format", "atf2")
         self.recorder.tell("bbbbb")
         early = self.tail("--only", "step_a")
@@ -189,7 +193,8 @@ class Tail(unittest.TestCase):
         late = self.tail("--all", "--only", "step_*")
         self.finish(early, late)
         self.assertEqual(late.seen.count("deleted by --keep"), 1, late.seen)
-        self.assertRegex(late.seen.splitlines()[1], r"-- [\d,]+ events lost here: deleted by --keep before they were read --")
+        self.assertRegex(late.seen.splitlines()[1],
+                         r"-- [\d,]+ events lost here: deleted by --keep before they were read --")
         self.assertIn("step_a", late.seen)
 
     def test_reader_goes_away(self):

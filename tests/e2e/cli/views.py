@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""views.py CONTRAIL: `contrail graph` and `contrail diff` on recordings of a real program agree with `contrail report`."""
+"""views.py CONTRAIL: `contrail graph` and `contrail diff` on recordings of a program agree with `contrail report`."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""limits.py CONTRAIL CONTAINED SUBJECT: containers, memory cgroups, limits of threads and files. Whatever limit there is, the program
-goes on as if nobody had tried to record it, and the sentence names the limit and what helps.
+"""limits.py CONTRAIL CONTAINED SUBJECT: containers, memory cgroups, limits of threads and files. Whatever limit there
+is, the program goes on as if nobody had tried to record it, and the sentence names the limit and what helps.
 
 Containers are made by programs/contained.c: Docker's namespaces, capabilities and default filter, without Docker."""
 import os
@@ -23,7 +23,8 @@ MEMFD_CREATE, PROCESS_VM_READV, SIGALTSTACK = "319", "310", "131"
 
 
 def can_contain():
-    return os.geteuid() == 0 and subprocess.run([CONTAINED, "true"], capture_output=True, timeout=TIMEOUT).returncode == 0
+    return os.geteuid() == 0 and subprocess.run([CONTAINED, "true"], capture_output=True,
+                                                timeout=TIMEOUT).returncode == 0
 
 
 CAN_CONTAIN = can_contain()
@@ -114,7 +115,7 @@ class Containers(Case):
         self.assertGreaterEqual(self.events(done.stderr)[1], 4, done.stderr)
 
     def test_attach(self):
-        """As `docker exec` does it: another way into the container, and the container's filter anew."""
+        """As `docker exec` does it: another way into the container, and the container's filter again."""
         process, pid = self.begin()
         for command in ("attach", "stalk"):
             line = [CONTRAIL, command] + (["--pid"] if command == "stalk" else []) + ["1"]
@@ -139,8 +140,8 @@ class Containers(Case):
         self.check_lives(process, pid)
 
     def test_from_outside(self):
-        """Root on the host lifts the filter, and reads in it what it allows: new threads are recorded when it allows what the agent
-        calls."""
+        """Root on the host lifts the filter, and reads in it what it allows: new threads are recorded when it allows
+        what the agent calls."""
         process, pid = self.begin()
         done = self.run_command(self.attach(pid))
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -176,17 +177,19 @@ class Containers(Case):
         self.check_lives(process)
 
     def test_a_filter_that_kills(self):
-        """Our own filter kills for what recording calls: that is found out on a child, and the program runs on unrecorded."""
+        """Our own filter kills for what recording calls: that is found out on a child, and the program runs on
+        unrecorded."""
         for options in (("--kill",), ()):
-            done = self.run_command([CONTAINED, *options, "--forbid", MEMFD_CREATE, CONTRAIL, "spawn", "-o", self.output,
-                                     SUBJECT, "--once"])
+            done = self.run_command([CONTAINED, *options, "--forbid", MEMFD_CREATE, CONTRAIL, "spawn", "-o",
+                                     self.output, SUBJECT, "--once"])
             self.assertEqual(done.stdout, "ready\n1 rounds\n", done.stderr)
             self.assertIn("seccomp", done.stderr)
 
     def test_one_call_is_forbidden(self):
         """A filter that has nothing to do with recording does not hinder it."""
         reboot = "169"
-        done = self.run_command([CONTAINED, "--bare", "--forbid", reboot, CONTRAIL, "spawn", "-o", self.output, SUBJECT, "--once"])
+        done = self.run_command([CONTAINED, "--bare", "--forbid", reboot, CONTRAIL, "spawn", "-o", self.output, SUBJECT,
+                                 "--once"])
         self.assertEqual(done.returncode, DONE, done.stderr)
 
     def test_doctor(self):
@@ -281,7 +284,7 @@ class Others(Case):
         return prepare
 
     def spawn_with(self, tasks):
-        """By a user who may have so many processes and threads."""
+        """By a user who may have this many processes and threads."""
         home = {**os.environ, "HOME": self.output, "XDG_CACHE_HOME": self.output}
         return self.run_command([CONTRAIL, "spawn", "-o", self.output, SUBJECT, "--once"], env=home,
                                 preexec_fn=self.limited(resource.RLIMIT_NPROC, tasks, STRANGER))

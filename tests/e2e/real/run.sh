@@ -39,7 +39,8 @@ cat >"$work/sample.c" <<'C'
 #include <stdlib.h>
 #include <string.h>
 static int compare(const void *a, const void *b) { return strcmp(*(char **)a, *(char **)b); }
-int main(int argc, char **argv) { qsort(argv + 1, argc - 1, sizeof *argv, compare); for (int i = 1; i < argc; i++) puts(argv[i]); }
+int main(int argc, char **argv) { qsort(argv + 1, argc - 1, sizeof *argv, compare);
+    for (int i = 1; i < argc; i++) puts(argv[i]); }
 C
 cat >"$work/sample.cc" <<'C'
 #include <map>
@@ -59,8 +60,10 @@ try find /etc -name 'p*'
 try tar -cf - /etc/apt
 try xz -T2 -0 -k -c /usr/bin/perl
 try sh -c 'for i in 1 2 3; do echo $i | cat; done; echo $(ls /etc | wc -l); exit 5'
-try bash -c 'trap "echo bye" EXIT; f() { local n=$1; ((n)) && f $((n - 1)) || echo done; }; f 50; (exit 3); echo $?; sleep 0.01 & wait; kill -9 $$'
-try perl -e 'my %h; $h{$_ % 7}++ for 1..20000; print join(",", map {"$_=$h{$_}"} sort keys %h), "\n"; eval { die "x\n" }; print $@; exit 4'
+try bash -c 'trap "echo bye" EXIT; f() { local n=$1; ((n)) && f $((n - 1)) || echo done; }; f 50; (exit 3); echo $?
+sleep 0.01 & wait; kill -9 $$'
+try perl -e 'my %h; $h{$_ % 7}++ for 1..20000; print join(",", map {"$_=$h{$_}"} sort keys %h), "\n";
+eval { die "x\n" }; print $@; exit 4'
 try /usr/bin/python3 -c '
 import json, re, threading, subprocess, hashlib
 def work():
@@ -73,7 +76,10 @@ try: deep(100000)
 except RecursionError as e: print("caught", e)
 print(re.sub(r"(\w+) (\w+)", r"\2 \1", "hello world"), 3 ** 500, sum(i * i for i in range(10000)))
 '
-try sqlite3 :memory: 'create table t(a, b); with recursive c(x) as (select 1 union all select x + 1 from c where x < 3000) insert into t select x, x * x % 97 from c; select b, count(*), sum(a) from t group by b order by 2 desc, 1 limit 5; select * from nothing;'
+try sqlite3 :memory: 'create table t(a, b);
+with recursive c(x) as (select 1 union all select x + 1 from c where x < 3000)
+insert into t select x, x * x % 97 from c;
+select b, count(*), sum(a) from t group by b order by 2 desc, 1 limit 5; select * from nothing;'
 try openssl dgst -sha256 /usr/bin/perl
 try git --version
 try gcc -O2 -S -o - "$work/sample.c"

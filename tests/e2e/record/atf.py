@@ -30,7 +30,7 @@ class BadTrace(Exception):
 
 
 class Function:
-    """A line of the symbols file. `name` is "" for nameless functions; `where` always tells the place."""
+    """A line of the symbols file. `name` is "" for nameless functions; `where` always says the place."""
 
     def __init__(self, ident, module, offset, size, name, skip, entry_only):
         self.id, self.module, self.offset, self.size = ident, module, offset, size
@@ -129,7 +129,8 @@ class Trace:
         self.read_threads()
 
     def read_symbols(self):
-        """One line per function, columns between tabs, after its module's line; the last line is their number, perhaps with zeros before it."""
+        """One line per function, columns between tabs, after its module's line; the last line is their number, perhaps
+        with zeros before it."""
         with open(os.path.join(self.directory, "symbols"), errors="surrogateescape", newline="\n") as f:
             lines = f.read().split("\n")
         if not lines[0].startswith("contrail-symbols\t1\t"):
@@ -214,8 +215,8 @@ NO_FRAME = 4  # in place of a kind
 
 
 def depths_are_plain(thread, frameless):
-    """What check_depths() finds of a thread with one stack and no gaps, without a loop in Python. `frameless`: its functions that
-    open no frame."""
+    """What check_depths() finds of a thread with one stack and no gaps, without a loop in Python. `frameless`: its
+    functions that open no frame."""
     kinds = array.array("I", thread.kinds)
     for function in frameless:
         for at in positions(thread.functions, function):
@@ -239,7 +240,8 @@ OTHER_STACK, GROUP = 1 << 31, 4096  # of depths: docs/TRACE-FORMAT.md
 
 
 def check_depths(thread, functions, entry_only, gaps, place):
-    """Depths of the thread's first stack are counted; those of others tell their stack and place, where no two may be open."""
+    """Depths of the thread's first stack are counted; those of others say their stack and place, where no two may be
+    open."""
     problems, depth, others, known = [], 0, {}, True
     for number, (function, kind, told) in enumerate(zip(thread.functions, thread.kinds, thread.depths)):
         if number in gaps:
@@ -277,7 +279,8 @@ def check_other(others, function, kind, depth, entry_only):
 
 
 def recorded_events(directory):
-    """The number of events that the manifest states, for those who need no more: `contrail verify` compares it with the files."""
+    """The number of events that the manifest states, for callers that need no more: `contrail verify` compares it with
+    the files."""
     with open(os.path.join(directory, "manifest.json")) as f:
         return sum(thread["events"] for thread in json.load(f)["threads"])
 

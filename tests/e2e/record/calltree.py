@@ -1,7 +1,8 @@
 """Call trees as text, in the notation of harness.h:
 
 f(...) was called and returned, f! was left without returning, f; is known on entry only, f? is still open; *3 repeats
-what stands before it. Here also: *+ repeats any number of times, but once at least; f^1000(...) is f in f in f, a thousand deep.
+what comes before it. Here also: *+ repeats any number of times, but once at least; f^1000(...) is f in f in f, a
+thousand deep.
 
 Trees are compared in a canonical form: no blanks, equal neighbours merged into one with a repetition."""
 import re
@@ -60,7 +61,7 @@ class Writer:
 
 
 class Open:
-    """A node that is not left yet, and what stands rightmost among its children."""
+    """A node that is not left yet, and what is rightmost among its children."""
     __slots__ = ("name", "start", "last", "last_size", "times")
 
     def __init__(self, name, start):
@@ -131,7 +132,7 @@ def matches(expected, actual):
     """Both canonical."""
     if "*+" not in expected:
         return expected == actual
-    # What stands before *+ may be repeated.
+    # What comes before *+ may be repeated.
     pattern = re.escape(expected).replace(r"\*\+", r"(?:\*\d+)?")
     return re.fullmatch(pattern, actual) is not None
 

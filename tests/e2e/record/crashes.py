@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """crashes.py: programs that die, or handle what others die of, under --trigger crash and --trigger signal.
 
-Output, exit code and core file are those of an untraced run; every call that the program has counted is in the trace; signals
-are in index, detail file and manifest, with the stacks as they stood."""
+Output, exit code and core file are those of an untraced run; every call that the program has counted is in the trace;
+signals are in index, detail file and manifest, with the stacks as they stood."""
 import json
 import os
 import resource
@@ -160,7 +160,7 @@ def dies(way, number, frames, **more):
 
 
 def moved(shop):
-    """In an instruction that runs in a stub: what is told is its place in the program."""
+    """In an instruction that runs in a stub: its place in the program is reported."""
     run = Run(shop, "moved")
     entry = expect_crash(run.trace(), signal.SIGSEGV, ["moved_load", "moved", "main"], code=1, fault=0x18)
     innermost = entry["stacks"][0]["frames"][0]
@@ -296,7 +296,7 @@ def storm(shop):
 
 
 def jobs(shop):
-    """Job control, sigwait and EINTR; also where signals of that kind are told."""
+    """Job control, sigwait and EINTR; also where signals of that kind are reported."""
     Run(shop, "jobs")
     trace = Run(shop, "jobs", ["--trigger", "signal=CONT", "--trigger", "signal=WINCH", "--no-children"]).trace()
     if [s["name"] for s in signals_of(trace)] != ["SIGCONT", "SIGWINCH"]:
@@ -387,7 +387,7 @@ def handlers_alone(shop):
         os.mkfifo(gate)
     process = shop.start([PROGRAM["faults"].path], environment={"E2E_WAIT": gates[0], "E2E_WAIT_END": gates[1]})
     for gate in gates:
-        with open(gate, "wb") as f:  # it stands there
+        with open(gate, "wb") as f:  # it is there
             recorder = shop.attach(process.pid, shop.new_output())
             if gate == gates[0]:
                 recorder.kill()
@@ -431,7 +431,8 @@ def main():
             ("fpe", dies("fpe", signal.SIGFPE, ["fpe", "main"], code=1)),
             ("abort", dies("abort", signal.SIGABRT, ["abort", "aborts", "main"])),
             ("term", dies("term", signal.SIGTERM, ["terminated", "main"])),
-            ("moved", moved), ("gdb_core", gdb_core), ("core_file", core_file), ("terminate", terminate), ("overflow", stack_overflow), ("killed", killed),
+            ("moved", moved), ("gdb_core", gdb_core), ("core_file", core_file), ("terminate", terminate),
+            ("overflow", stack_overflow), ("killed", killed),
             ("threads", threads), ("child", child), ("library", library), ("exec", executes), ("handlers", handlers),
             ("storm", storm), ("jobs", jobs), ("detach", detach), ("live", live), ("recorder_killed", recorder_killed),
             ("handlers_alone", handlers_alone), ("default", default)):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the detail lane captures: stacks never past their mapping, real return addresses, vector registers, limits, and with
---detail always --lossless a record for every call and return.
+"""What the detail lane captures: stacks never past their mapping, real return addresses, vector registers, limits, and
+with --detail always --lossless a record for every call and return.
 
 usage: detail.py CONTRAIL [unittest arguments]"""
 import glob
@@ -13,7 +13,7 @@ import atf
 import detail_file
 import session_case
 
-# Calls on stacks of its own: in each word above the stack pointer stands its address, turned round.
+# Calls on stacks of its own: each word above the stack pointer holds its own address, with bits flipped.
 EDGES = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -27,7 +27,7 @@ __attribute__((noipa)) long probe(long kind, long number) {
     return kind * 1000 + number;
 }
 enum { SIZE = 16 * 4096 };
-static char *map(void) { /* nothing can be read behind it */
+static char *map(void) { /* nothing can be read past it */
     char *at = mmap(NULL, SIZE + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     mprotect(at + SIZE, 4096, PROT_NONE);
     return at;
@@ -227,7 +227,8 @@ class Values(Detail):
 class Chains(Detail):
     def test_long_chain(self):
         """Each link sees the return address of the first."""
-        self.record(self.build("chain", CHAIN, "-foptimize-sibling-calls"), options=["--detail", "always", "--only", "chain"])
+        self.record(self.build("chain", CHAIN, "-foptimize-sibling-calls"),
+                    options=["--detail", "always", "--only", "chain"])
         trace = self.traces()[0]
         for name, count in (("even", 3002), ("odd", 3000), ("leaf", 2)):
             calls = self.details(trace, name)
@@ -240,7 +241,8 @@ class Chains(Detail):
 class Watched(Detail):
     def test_arguments_and_results(self):
         """Functions that the engine watches have records like any other."""
-        done, manifests = self.record(self.build("watched", WATCHED), options=["--detail", "always", "--stack-bytes", "64"])
+        done, manifests = self.record(self.build("watched", WATCHED),
+                                      options=["--detail", "always", "--stack-bytes", "64"])
         pid, name = map(int, done.stdout.split())
         trace = next(t for t in self.traces() if t.manifest["pid"] == pid)
 
@@ -305,7 +307,8 @@ class Counts(Detail):
         steps = self.details(self.traces()[0], "step")
         numbers = [r.registers[0] for r in steps]
         self.assertEqual(numbers[:50], list(range(50)))
-        # each of the limit's seconds lets 50 through; all but the last are used up, and two of them may follow each other closely
+        # each of the limit's seconds lets 50 through; all but the last are used up, and two of them may follow each
+        # other closely
         begins = [at for at in range(len(numbers)) if not at or numbers[at] != numbers[at - 1] + 1]
         for begin, end in zip(begins, begins[1:]):
             self.assertGreaterEqual(end - begin, 50)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""How long contrail lasts after the program's end, and what execs cost that fail. Times are compared with others of this machine.
+"""How long contrail lasts after the program's end, and what execs cost that fail. Times are compared with others of
+this machine.
 
 Usage: ends.py CONTRAIL"""
 import os
@@ -40,7 +41,8 @@ static double now(void) {
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec + t.tv_nsec / 1e9;
 }
-int main(int argc, char **argv) { /* the fastest of some children that try so many programs which are not there, then one that is */
+/* The fastest of some children that try this many programs which are not there, then one that is. */
+int main(int argc, char **argv) {
     double best = 1e9;
     for (int i = 0; i < 6; i++) {
         double begin = now();
@@ -70,13 +72,15 @@ class Ends(session_case.SessionCase):
     def lasts(self, program, *options):
         """From the program's end to contrail's."""
         shutil.rmtree(self.path("traces"), ignore_errors=True)
-        done = subprocess.run([session_case.CONTRAIL, "spawn", "--output", self.path("traces"), *options, "--", program],
+        done = subprocess.run([session_case.CONTRAIL, "spawn", "--output", self.path("traces"), *options, "--",
+                               program],
                               capture_output=True, text=True, timeout=200)
         self.assertEqual(done.returncode, 0, done.stderr)
         return time.monotonic() - float(done.stdout)
 
     def test_threads_that_were_traced(self):
-        """Where a process stays traced, nobody waits for threads that are gone. How long the machine takes without a trigger is the measure."""
+        """Where a process stays traced, nobody waits for threads that are gone. How long the machine takes without a
+        trigger is the measure."""
         program = self.build("ends", ENDS)
         for trigger in ("crash", "signal=USR1"):
             with_trigger, without = [], []
@@ -89,7 +93,8 @@ class Ends(session_case.SessionCase):
         """A search along PATH: what fails is asked for and answered at once. One that does not fail is the measure."""
         program = self.build("execs", EXECS)
         def child(failing):
-            done = subprocess.run([session_case.CONTRAIL, "spawn", "--quiet", "--output", self.path("traces"), "--", program, failing],
+            done = subprocess.run([session_case.CONTRAIL, "spawn", "--quiet", "--output", self.path("traces"), "--",
+                                   program, failing],
                                   capture_output=True, text=True, timeout=200)
             self.assertEqual(done.returncode, 0, done.stderr)
             return float(done.stdout)

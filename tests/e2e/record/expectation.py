@@ -1,4 +1,4 @@
-"""What a program must do, from its .expect file (README.md tells the format), and the comparison with a trace."""
+"""What a program must do, from its .expect file (README.md has the format), and the comparison with a trace."""
 import os
 import re
 
@@ -63,7 +63,7 @@ class Expectation:
 
 
 def from_gate(nodes, mode):
-    """What is left of a tree when recording begins while wait_for_start stands inside main (and ends in wait_for_end)."""
+    """What is left of a tree when recording begins while main is in wait_for_start (and ends in wait_for_end)."""
     for position, node in enumerate(nodes):
         names = [c.name for c in node.children]
         if node.name != "main" or "wait_for_start" not in names:

@@ -125,7 +125,8 @@ prog: $(OBJECTS)
 class Family(session_case.SessionCase):
     def words(self, manifests):
         """The programs that were executed, by the last part of their names."""
-        return sorted(os.path.basename(m["command_line"].split()[0]) for m in manifests if m["origin"] in ("spawn", "exec"))
+        return sorted(os.path.basename(m["command_line"].split()[0]) for m in manifests
+                      if m["origin"] in ("spawn", "exec"))
 
     def test_pipeline(self):
         script = "seq 1 2000 | grep 7 | sort -r | uniq | head -50 | tail -20 | tr 0-9 a-j | cat | wc -l | sed s/^/n=/"
@@ -159,7 +160,8 @@ class Family(session_case.SessionCase):
         self.assertEqual(sorted(m["origin"] for m in manifests), ["fork", "fork", "spawn"])
 
     def test_many_at_once(self):
-        """More children than there is room for requests, each of them a moment alive; with and without waiting for them."""
+        """More children than there is room for requests, each of them a moment alive; with and without waiting for
+        them."""
         program = self.build("many", MANY)
         for words, each in ((["100", "wait"], 1), (["100", "go"], 1), (["40", "wait", "true"], 2)):
             done, manifests = self.record(program, *words)
@@ -183,7 +185,8 @@ class Family(session_case.SessionCase):
     def test_killed_while_they_write(self):
         """Requests that nobody will ever post are for others again."""
         root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
-        done, manifests = self.record(self.build("requests", LETTERS, "-I" + root, "-I" + os.path.join(root, "include")))
+        done, manifests = self.record(self.build("requests", LETTERS, "-I" + root,
+                                                 "-I" + os.path.join(root, "include")))
         self.assertEqual((done.returncode, len(manifests)), (0, 3), done.stderr)
         self.assertEqual(self.calls("requests")["work"], 1)
 

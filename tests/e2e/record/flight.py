@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The flight recorder: what marks a moment, which detail is then on disk, and how a recording is changed while it goes on.
+"""The flight recorder: what marks a moment, which detail is then on disk, and how a recording is changed while it goes
+on.
 
 Usage: flight.py CONTRAIL"""
 import glob
@@ -25,8 +26,9 @@ FAILS = r"""
 #include <stdio.h>
 #include <string.h>
 #define LAST 1000000
-__attribute__((noipa)) int step(long number, const char *text, unsigned *state, long a, long b, long c, long d, long e) {
-    unsigned char stack[120]; /* behind the return address: a function that looks at that is recorded on entry only */
+__attribute__((noipa)) int step(long number, const char *text, unsigned *state, long a, long b, long c, long d,
+                                long e) {
+    unsigned char stack[120]; /* after the return address: a function that looks at that is recorded on entry only */
     uintptr_t entry = (uintptr_t)__builtin_frame_address(0) + 8;
     if (number == LAST)
         memcpy(stack, (const void *)(entry + 8), sizeof stack); /* before *state, which is there too, changes */
@@ -58,8 +60,14 @@ TOLD = r"""
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-__attribute__((noipa)) int alpha(int i) { __asm__ volatile("nop; nop; nop; nop; nop; nop; nop; nop" : "+r"(i)); return i; }
-__attribute__((noipa)) int beta(int i) { __asm__ volatile("nop; nop; nop; nop; nop; nop; nop; nop" : "+r"(i)); return i % 10 ? i : -i - 1; }
+__attribute__((noipa)) int alpha(int i) {
+    __asm__ volatile("nop; nop; nop; nop; nop; nop; nop; nop" : "+r"(i));
+    return i;
+}
+__attribute__((noipa)) int beta(int i) {
+    __asm__ volatile("nop; nop; nop; nop; nop; nop; nop; nop" : "+r"(i));
+    return i % 10 ? i : -i - 1;
+}
 __attribute__((noipa)) void lazy(int ms) { usleep(ms * 1000); }
 static volatile int sink;
 static void obey(void) {
@@ -120,7 +128,7 @@ class Told:
             self.case.assertEqual(self.process.stdout.readline(), line[0] + "\n")
 
     def fork(self):
-        """The pid of a child, and what tells it what to do."""
+        """The pid of a child, and the pipe for its commands."""
         os.mkfifo(self.case.path("child"))
         self.send("f0")
         pipe = open(self.case.path("child"), "w")
@@ -133,8 +141,8 @@ class Told:
         self.case.assertEqual(self.process.stdout.readline(), line[0] + "\n")
 
     def ctl(self, *words, pid=None):
-        done = subprocess.run([session_case.CONTRAIL, "ctl", str(pid or self.pid), *words], capture_output=True, text=True,
-                              timeout=200)
+        done = subprocess.run([session_case.CONTRAIL, "ctl", str(pid or self.pid), *words], capture_output=True,
+                              text=True, timeout=200)
         self.case.assertEqual((done.returncode, done.stderr), (0, ""), words)
         return done.stdout
 
@@ -235,7 +243,8 @@ class Fails(FlightCase):
     def is_quick(self, trace, limit_ns):
         """The machine did not hold the failing call up."""
         step = next(f.id for f in trace.functions.values() if f.name == "step")
-        times = [when for thread in trace.threads for when, function in zip(thread.times, thread.functions) if function == step]
+        times = [when for thread in trace.threads for when, function in zip(thread.times, thread.functions)
+                 if function == step]
         return times[2 * 1000000 - 1] - times[2 * 1000000 - 2] < limit_ns
 
     def check(self, *options, limit_ns=None):
@@ -257,7 +266,8 @@ class Fails(FlightCase):
         call, back = records[at], records[at + 1]
         self.assertEqual(list(call.registers[:6]), [n % 2**64 for n in expected[:6]])
         self.assertEqual((call.stack_pointer, call.stack[8:]), (expected[8], stack))
-        self.assertEqual(int.from_bytes(call.stack[:8], "little"), call.return_address)  # the program's own, not a stub's
+        # the program's own, not a stub's
+        self.assertEqual(int.from_bytes(call.stack[:8], "little"), call.return_address)
         self.assertEqual(self.function_at(trace, call.return_address), "main")
         self.assertEqual([int.from_bytes(stack[i:i + 8], "little") for i in (0, 8)], expected[6:8])
         self.assertEqual((back.type, back.registers[0] & 0xffffffff), (detail_file.RETURN, 2**32 - 22))
@@ -279,7 +289,8 @@ class Fails(FlightCase):
             self.assertEqual(int.from_bytes(call.stack[16:24], "little"), number << 20)
 
     def test_rolls_in_time(self):
-        records, at, trace, window = self.check("--trigger", "return=step:lt:-20", "--only", "step", "--pre-roll-ms", "100",
+        records, at, trace, window = self.check("--trigger", "return=step:lt:-20", "--only", "step", "--pre-roll-ms",
+                                                "100",
                                             "--post-roll-ms", "100", limit_ns=10**8)
         first, last, mark = window["start_ns"], window["end_ns"], window["first_mark_ns"]
         self.assertEqual(window["pre_roll_ns"], mark - first)
@@ -288,19 +299,21 @@ class Fails(FlightCase):
         self.assertIn(window["post_roll"], ("whole", "cut by the end"))
         times = [when for thread in trace.threads for when, function in zip(thread.times, thread.functions)
                  if first <= when <= last and trace.functions[function].name == "step"]
-        self.assertEqual([r.time for r in records], times[-len(records):])  # all of the window, as far as memory reaches
+        # all of the window, as far as memory reaches
+        self.assertEqual([r.time for r in records], times[-len(records):])
         self.assertGreaterEqual(len(records), min(len(times), 302))
         self.check_before(records, at, min(100, at // 2))
 
     def test_rolls_in_records(self):
-        records, at, _, window = self.check("--trigger", "return=step:lt:-20", "--only", "step", "--pre-roll-events", "41",
-                                            "--post-roll-events", "10", "--format", "atf2")
+        records, at, _, window = self.check("--trigger", "return=step:lt:-20", "--only", "step", "--pre-roll-events",
+                                            "41", "--post-roll-events", "10", "--format", "atf2")
         self.check_before(records, at, 20)
-        self.assertEqual((at, len(records)), (40, 52))  # 41 before the return, which is marked; 10 behind it
+        self.assertEqual((at, len(records)), (40, 52))  # 41 before the return, which is marked; 10 after it
         self.assertEqual(window["records"], 52)
 
     def test_no_stack(self):
-        self.record(self.fails, options=["--trigger", "return=step:lt:-20", "--stack-bytes", "0", "--pre-roll-ms", "60000"])
+        self.record(self.fails,
+                    options=["--trigger", "return=step:lt:-20", "--stack-bytes", "0", "--pre-roll-ms", "60000"])
         trace = atf.Trace(glob.glob(self.session() + "/pid_*")[0])
         call = next(r for r in self.details(trace) if self.name(trace, r) == "step" and r.registers[0] == 1000000)
         self.assertEqual((call.stack, call.rest), (b"", b""))
@@ -312,7 +325,8 @@ class Marks(FlightCase):
         return [{r["trigger"]: r["count"] for r in w["reasons"]} for w in trace.manifest["windows"]]
 
     def test_far_apart_and_close_together(self):
-        told = self.told_with("-t", "symbol=alpha", "-t", "return=beta:lt:0", "--pre-roll-ms", "100", "--post-roll-ms", "100")
+        told = self.told_with("-t", "symbol=alpha", "-t", "return=beta:lt:0", "--pre-roll-ms", "100", "--post-roll-ms",
+                              "100")
         told.do("a3", "s600", "b11", "s600", "b9")  # beta(0) and beta(10) return less than 0
         trace = told.end_after_close()
         thread = trace.threads[0]
@@ -321,7 +335,8 @@ class Marks(FlightCase):
         alphas = [when for when, name, kind in events if (name, kind) == ("alpha", atf.CALL)]
         betas = [when for when, name, kind in events if (name, kind) == ("beta", atf.RETURN)]
         marks = [(when, "symbol=alpha") for when in alphas] + [(betas[i], "return=beta:lt:0") for i in (0, 10, 11)]
-        groups = [[marks[0]]]  # those whose windows overlap: the three that are told here, unless the machine was held up
+        # those whose windows overlap: the three that are asked for here, unless the machine was held up
+        groups = [[marks[0]]]
         for before, mark in zip(marks, marks[1:]):
             groups += [[]] if mark[0] - before[0] > 2 * 10**8 else []
             groups[-1].append(mark)
@@ -337,13 +352,15 @@ class Marks(FlightCase):
         self.assertEqual(trace.manifest["marks"], 6)
 
     def test_overlaps_are_one_window_with_all_reasons(self):
-        told = self.told_with("-t", "symbol=alpha", "-t", "return=beta:ne:5", "-t", "slow=lazy:250ms", "--pre-roll-ms", "60000",
-                              "--post-roll-ms", "60000")
+        told = self.told_with("-t", "symbol=alpha", "-t", "return=beta:ne:5", "-t", "slow=lazy:250ms", "--pre-roll-ms",
+                              "60000", "--post-roll-ms", "60000")
         told.do("a3", "b6", "l300", "l0", "a1")
         trace = told.end_after_close()
         thread = trace.threads[0]
-        lazy = [when for when, function in zip(thread.times, thread.functions) if trace.functions[function].name == "lazy"]
-        slow = sum(end - begin >= 250 * 10**6 for begin, end in zip(lazy[::2], lazy[1::2]))  # the second, if the machine was held up
+        lazy = [when for when, function in zip(thread.times, thread.functions)
+                if trace.functions[function].name == "lazy"]
+        # the second, if the machine was held up
+        slow = sum(end - begin >= 250 * 10**6 for begin, end in zip(lazy[::2], lazy[1::2]))
         self.assertIn(slow, (1, 2))
         self.assertEqual(self.reasons(trace), [{"symbol=alpha": 4, "return=beta:ne:5": 5, "slow=lazy:250ms": slow}])
         window = trace.manifest["windows"][0]
@@ -351,7 +368,8 @@ class Marks(FlightCase):
         self.assertLess(window["pre_roll_ns"], 60 * 10**9)
         calls = self.calls(trace)
         self.assertEqual(calls, {"alpha": 4, "beta": 6, "lazy": 2})
-        self.assertEqual({name: sum(1 for r in self.details(trace) if r.type == detail_file.CALL and self.name(trace, r) == name)
+        self.assertEqual({name: sum(1 for r in self.details(trace) if r.type == detail_file.CALL
+                                    and self.name(trace, r) == name)
                           for name in calls}, calls)
 
     def test_nothing_is_marked(self):
@@ -366,7 +384,8 @@ class Marks(FlightCase):
                 now = time.gmtime(time.time() + hours * 3600)
                 then = time.gmtime(time.time() + hours * 3600 + 600)
                 span = "time=%02d:%02d-%02d:%02d" % (now.tm_hour, now.tm_min, then.tm_hour, then.tm_min)
-                told = self.told_with("-t", span, "--pre-roll-ms", "0", "--post-roll-ms", "0", environment={"TZ": "UTC"})
+                told = self.told_with("-t", span, "--pre-roll-ms", "0", "--post-roll-ms", "0",
+                                      environment={"TZ": "UTC"})
                 if marked:
                     told.until(lambda status: status["detail"]["state"] == "persisting")
                 told.do("c10", "s50", "c10")
@@ -450,7 +469,7 @@ class Control(FlightCase):
         self.assertEqual((found.count("alpha"), found.count("beta")), (15, 15))
 
     def test_a_mark_soon_after_a_window(self):
-        """What is behind the end of a window is there when the next mark wants it."""
+        """What is after the end of a window is there when the next mark wants it."""
         told = self.told_with("--pre-roll-ms", "60000", "--post-roll-ms", "0")
         told.do("c10")
         told.ctl("mark")
@@ -464,8 +483,10 @@ class Control(FlightCase):
         self.assertEqual(found.count("alpha"), 17)
 
     def test_places_of_others(self):
-        """Another recorder that is stopped while callers queue up does not hold anybody up; what leads nowhere is cleared away."""
-        with tempfile.TemporaryDirectory(prefix="contrail-flight-", dir="/tmp") as runtime, socket.socket(socket.AF_UNIX) as stopped:
+        """Another recorder that is stopped while callers queue up does not hold anybody up; what leads nowhere is
+        cleared away."""
+        with tempfile.TemporaryDirectory(prefix="contrail-flight-",
+                                         dir="/tmp") as runtime, socket.socket(socket.AF_UNIX) as stopped:
             place = os.path.join(runtime, "contrail")
             os.mkdir(place, 0o700)
             stopped.bind(os.path.join(place, "1.sock"))
@@ -477,7 +498,8 @@ class Control(FlightCase):
                 caller.connect_ex(os.path.join(place, "1.sock"))
             for link, target in (("2.sock", "1.sock"), ("4.sock", "3.sock")):
                 os.symlink(target, os.path.join(place, link))
-            done = subprocess.run([session_case.CONTRAIL, "spawn", "--quiet", "-o", os.path.join(runtime, "out"), "/bin/true"],
+            done = subprocess.run([session_case.CONTRAIL, "spawn", "--quiet", "-o", os.path.join(runtime, "out"),
+                                   "/bin/true"],
                                   env=dict(os.environ, XDG_RUNTIME_DIR=runtime), timeout=200)
             self.assertEqual((done.returncode, sorted(os.listdir(place))), (0, ["1.sock", "2.sock"]))
 
@@ -590,7 +612,8 @@ class Control(FlightCase):
         told.ctl("exclude", "remove", "alpha")
         told.do("c160")
         status = told.status()
-        self.assertEqual((status["policy"]["version"], status["policy"]["excluded"], status["policy"]["recording"]), (5, [], True))
+        self.assertEqual((status["policy"]["version"], status["policy"]["excluded"], status["policy"]["recording"]),
+                         (5, [], True))
         trace = told.end_after_close()
         self.assertEqual(self.calls(trace), {"alpha": 10 + 160, "beta": 10 + 20 + 80 + 160})
         self.assertEqual(trace.check(), [])
@@ -620,8 +643,8 @@ class Control(FlightCase):
 
     def test_versions_of_the_policy(self):
         told = self.told_with("-t", "crash")
-        for words in (("trigger", "add", "symbol=alpha"), ("exclude", "add", "beta"), ("record", "off"), ("record", "on"),
-                      ("exclude", "remove", "beta"), ("trigger", "remove", "symbol=alpha")):
+        for words in (("trigger", "add", "symbol=alpha"), ("exclude", "add", "beta"), ("record", "off"),
+                      ("record", "on"), ("exclude", "remove", "beta"), ("trigger", "remove", "symbol=alpha")):
             told.ctl(*words)
         trace = told.end_after_close()
         policies = trace.manifest["policies"]
@@ -711,13 +734,15 @@ class Metrics(FlightCase):
     PARSE = """if 1:
         import json, sys
         from prometheus_client.parser import text_string_to_metric_families
-        print(json.dumps([[f.name, f.type, f.documentation, [[s.name, sorted(s.labels.items()), s.value] for s in f.samples]]
+        print(json.dumps([[f.name, f.type, f.documentation,
+                           [[s.name, sorted(s.labels.items()), s.value] for s in f.samples]]
                           for f in text_string_to_metric_families(sys.stdin.read())]))
         """
 
     def values(self, text):
         """By Debian's python3-prometheus-client, which the first python3 of the PATH need not know."""
-        parsed = subprocess.run(["/usr/bin/python3", "-c", self.PARSE], input=text, stdout=subprocess.PIPE, text=True, check=True)
+        parsed = subprocess.run(["/usr/bin/python3", "-c", self.PARSE], input=text, stdout=subprocess.PIPE, text=True,
+                                check=True)
         found = {}
         for name, kind, documentation, samples in json.loads(parsed.stdout):
             self.assertTrue(documentation, name)
@@ -728,7 +753,8 @@ class Metrics(FlightCase):
 
     def test_file_for_prometheus(self):
         path = self.path("metrics.prom")
-        told = self.told_with("--metrics-file", path, "-t", "return=beta:lt:0", "--pre-roll-ms", "0", "--post-roll-ms", "0")
+        told = self.told_with("--metrics-file", path, "-t", "return=beta:lt:0", "--pre-roll-ms", "0", "--post-roll-ms",
+                              "0")
         told.until(lambda _: os.path.exists(path))
 
         def is_counted(status):
@@ -764,14 +790,16 @@ class Metrics(FlightCase):
         self.assertEqual(values["contrail_up", ()], 0)
         for reason, lost in manifest["events"]["lost"].items():
             self.assertEqual(values["contrail_lost_events_total", (("reason", reason),)], lost)
-        self.assertEqual({dict(labels)["quantile"] for name, labels in values if name == "contrail_write_latency_seconds"},
+        self.assertEqual({dict(labels)["quantile"] for name, labels in values
+                          if name == "contrail_write_latency_seconds"},
                          {"0.5", "0.99"})
         self.assertEqual(sum(value for (name, _), value in values.items() if name == "contrail_window_state"), 1)
         self.assertEqual([f for f in os.listdir(self.dir) if f.startswith("metrics")], ["metrics.prom"])
 
     def test_place_that_cannot_be_written(self):
         path = self.path("missing/metrics.prom")
-        done = subprocess.run([session_case.CONTRAIL, "spawn", "--output", self.path("traces"), "--metrics-file", path, "true"],
+        done = subprocess.run([session_case.CONTRAIL, "spawn", "--output", self.path("traces"), "--metrics-file", path,
+                               "true"],
                               capture_output=True, text=True, timeout=200)
         self.assertEqual(done.returncode, 69)
         self.assertIn("choose another place with --metrics-file", done.stderr)

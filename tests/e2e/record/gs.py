@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""gs.py: programs that use the GS register themselves, in every way, are recorded: started, attached to, and let go again."""
+"""gs.py: programs that use the GS register themselves, in every way, are recorded: started, attached to, and let go
+again."""
 import sys
 
 import atf
@@ -55,7 +56,7 @@ def look(shop, process):
 
 
 def attach(variant, when, leave=False):
-    """leave: until it is told to."""
+    """leave: until it is asked to."""
     def check(shop):
         program = built("uses_gs", variant)
         start, end = Gate(shop.path("start")), Gate(shop.path("end"))

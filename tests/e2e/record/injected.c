@@ -1,6 +1,7 @@
 /* harness.h for programs that Contrail records from outside: nothing of Contrail is linked in. Instead of hooking, the
- * program notes in a log file which functions it would have hooked and which trees it expects, and run.py compares that with the
- * trace. Each note is one call of e2e_mark, which the trace shows too: so it is known where in the trace it belongs.
+ * program notes in a log file which functions it would have hooked and which trees it expects, and run.py compares that
+ * with the trace. Each note is one call of e2e_mark, which the trace shows too: so it is known where in the trace it
+ * belongs.
  *
  * E2E_LOG names the log, E2E_WAIT a FIFO from which a byte is read before the program begins (attach). Without them the
  * program only checks itself. */
@@ -25,7 +26,7 @@ unsigned e2e_clobber(void) {
     return e2e_clobber_level(__builtin_cpu_supports("avx512f") ? 2 : __builtin_cpu_supports("avx") ? 1 : 0);
 }
 
-/* Programs ask when they skip what only a hook set can tell, and would have forgotten the events afterwards. */
+/* Programs ask when they skip what only a hook set can report, and would have forgotten the events afterwards. */
 bool e2e_plain(void) {
     e2e_mark("forget");
     return true;
@@ -115,7 +116,7 @@ void e2e_name(int hook, const char *name) {
     (void)hook, (void)name;
 }
 
-/* Plain programs are told that it did not work, which they don't mind. */
+/* Plain programs get the error, which they don't mind. */
 int e2e_try_record(const char *name, void *function) {
     mark("try_record %p %s", function, name);
     return CT_ERR_UNSUPPORTED;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """kill.py: kill -9 of contrail, and of what it records, at random moments.
 
-Of contrail, during spawn, attach, recording and detach: the target comes to its right answer, and the trace opens. Of the
-target: `verify` has nothing to say, and everything that the target had announced is in the trace.
+Of contrail, during spawn, attach, recording and detach: the target comes to its right answer, and the trace opens. Of
+the target: `verify` has nothing to say, and everything that the target had announced is in the trace.
 
 --times N is the number of kills of each side; --seed repeats a run."""
 import os
@@ -102,7 +102,7 @@ class Controller:
         check_answer(result.out, result.code, self.answer, what)
 
     def start_recorded(self, options=()):
-        """A target and who records it."""
+        """A target and its recorder."""
         process, output = self.start_target(), self.shop.new_output()
         started = time.monotonic()
         return process, output, self.shop.attach(process.pid, output, options), time.monotonic() - started
@@ -151,7 +151,8 @@ def kill_controllers(shop, program, times, source):
     controller = Controller(shop, program, source)
     spawned = controller.measure_spawn()
     attached, detached = controller.measure_attach()
-    kinds = [(controller.spawn, spawned * 1.1), (controller.attach, attached * 1.5), (controller.detach, detached * 1.5)]
+    kinds = [(controller.spawn, spawned * 1.1), (controller.attach, attached * 1.5),
+             (controller.detach, detached * 1.5)]
     for i in range(times):
         function, span = kinds[i % len(kinds)]
         controller.lossless = bool(i // len(kinds) % 2)

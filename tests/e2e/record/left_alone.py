@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What is not recorded runs as it would by itself, and is told: programs that gain rights, programs of other machines, code that a program
-makes at run time.
+"""What is not recorded runs as it would by itself, and is reported: programs that gain rights, programs of other
+machines, code that a program makes at run time.
 
 Usage: left_alone.py CONTRAIL"""
 import contextlib
@@ -45,7 +45,8 @@ int main(void) {
     if (ftruncate(file, 4096)) return 1;
     for (int i = 0; i < 4; i++) {
         void *at = i == 3 ? mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
-                          : mmap((void *)(0x200000000l + i * 0x100000), 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                          : mmap((void *)(0x200000000l + i * 0x100000), 4096, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memcpy(at, code, sizeof code);
         mprotect(at, 4096, PROT_READ | PROT_EXEC);
         for (int k = 0; k < 1000; k++) sum += ((int (*)(int))at)(k);
@@ -63,7 +64,8 @@ def arm64_program():
     """write(1, "arm\\n", 4); exit(9)"""
     code = [0xd2800020, 0x10000101, 0xd2800082, 0xd2800808, 0xd4000001, 0xd2800120, 0xd2800ba8, 0xd4000001, 0xd503201f]
     body = struct.pack("<9I", *code) + b"arm\n"
-    header = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 183, 1, 0x400078, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    header = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 183, 1, 0x400078, 64, 0, 0, 64, 56, 1,
+                                                             0, 0, 0)
     segment = struct.pack("<IIQQQQQQ", 1, 5, 0, 0x400000, 0x400000, 120 + len(body), 120 + len(body), 0x1000)
     return header + segment + body
 
@@ -77,10 +79,12 @@ class LeftAlone(session_case.SessionCase):
         return [(m["origin"], os.path.basename(u["program"])) for m in manifests for u in m["unrecorded"]]
 
     def info(self):
-        return subprocess.run([session_case.CONTRAIL, "info", "--all", self.session()], capture_output=True, text=True, check=True).stdout
+        return subprocess.run([session_case.CONTRAIL, "info", "--all", self.session()], capture_output=True, text=True,
+                              check=True).stdout
 
     def check_foreign(self, name, what, before=()):
-        """As by itself; when it runs, that it does so unrecorded is told. By a child, and in place of the program."""
+        """As by itself; when it runs, contrail reports that it does so unrecorded. By a child, and in place of the
+        program."""
         program = self.path(name)
         for script in (f"{program}; echo $?", f"exec {program}"):
             plain = subprocess.run([*before, "sh", "-c", script], capture_output=True, text=True)
@@ -91,7 +95,8 @@ class LeftAlone(session_case.SessionCase):
             self.assertEqual(said in done.stderr, runs, done.stderr)
             self.assertEqual([name for _, name in self.unrecorded(manifests)], [name] if runs else [])
             self.assertEqual("Processes that are not in the trace (1)" in self.info(), runs)
-            self.assertNotIn(name, [os.path.basename(m["command_line"].split()[0]) for m in manifests if m["origin"] == "exec"])
+            self.assertNotIn(name, [os.path.basename(m["command_line"].split()[0]) for m in manifests
+                                    if m["origin"] == "exec"])
         return runs
 
     def test_32_bit(self):
@@ -115,7 +120,8 @@ class LeftAlone(session_case.SessionCase):
         magic = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xb7\x00"
         texts = ["".join("\\x%02x" % byte for byte in part) for part in (magic, mask)]
         line = ":qemu:M::%s:%s:%s:F" % (*texts, shutil.which("qemu-aarch64"))
-        script = f"mount -t binfmt_misc none /proc/sys/fs/binfmt_misc && printf %s '{line}' >/proc/sys/fs/binfmt_misc/register && exec \"$@\""
+        script = "mount -t binfmt_misc none /proc/sys/fs/binfmt_misc && " \
+                 f"printf %s '{line}' >/proc/sys/fs/binfmt_misc/register && exec \"$@\""
         before = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
         if subprocess.run([*before, "true"], capture_output=True).returncode:
             self.skipTest("no namespace with programs of other machines can be made here")
@@ -135,7 +141,8 @@ class LeftAlone(session_case.SessionCase):
             os.chmod(self.path("traces"), 0o777)
             done, manifests = self.record("sh", "-c", script, check=False, before=other, contrail=contrail, keep=True)
             self.assertEqual((done.returncode, done.stdout), (code, "user 0\n"), done.stderr)
-            said = f"contrail: 1 process could not be recorded: {program} is setuid and runs unrecorded, with its rights: run contrail as root to record it too\n"
+            said = f"contrail: 1 process could not be recorded: {program} is setuid and runs unrecorded, " \
+                   "with its rights: run contrail as root to record it too\n"
             self.assertIn(said, done.stderr)
             self.assertEqual([name for _, name in self.unrecorded(manifests)], ["who"])
             self.assertIn("who is setuid and runs unrecorded", self.info())
@@ -174,7 +181,8 @@ class LeftAlone(session_case.SessionCase):
 
     def test_generated_code(self):
         done, manifests = self.record_until_seen(self.build("jit", JIT))
-        self.assertEqual((done.returncode, done.stdout), (0, "made\n%d\n" % (4 * sum(3 * k for k in range(1000)))), done.stderr)
+        self.assertEqual((done.returncode, done.stdout), (0, "made\n%d\n" % (4 * sum(3 * k for k in range(1000)))),
+                         done.stderr)
         left = self.left(manifests[0])
         self.assertEqual(left["anonymous code (JIT)"]["mappings"], 3)
         self.assertEqual(left["anonymous code (JIT)"]["bytes"], 3 * 4096)
@@ -190,7 +198,8 @@ class LeftAlone(session_case.SessionCase):
         with subprocess.Popen([self.build("jit", JIT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as target:
             self.assertEqual(target.stdout.readline(), b"made\n")
             text = subprocess.run([*words, str(target.pid)], capture_output=True, text=True, check=True).stdout
-            found = json.loads(subprocess.run([*words, "--json", str(target.pid)], capture_output=True, check=True).stdout)
+            found = json.loads(subprocess.run([*words, "--json", str(target.pid)], capture_output=True,
+                                              check=True).stdout)
             target.stdin.close()
         self.assertIn("\n[vdso]: left alone when the process is recorded\n", text)
         self.assertRegex(text, r"\nanonymous code \(JIT\): 3 mappings, \S+ KiB, left alone\n$")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Libraries that come and go while a program is recorded: dlopen, dlclose and dlmopen by several threads, IFUNC resolvers, and what a fork
-inherits.
+"""Libraries that come and go while a program is recorded: dlopen, dlclose and dlmopen by several threads, IFUNC
+resolvers, and what a fork inherits.
 
 Usage: libraries.py CONTRAIL [--long]"""
 import os
@@ -17,7 +17,8 @@ __attribute__((constructor)) static void comes(void) { calls = 0; }
 __attribute__((destructor)) static void goes(void) { calls = -1; }
 """
 
-# In each namespace with a libc of its own: a constructor that allocates, a longjmp, an IFUNC whose resolver calls a function.
+# In each namespace with a libc of its own: a constructor that allocates, a longjmp, an IFUNC whose resolver calls a
+# function.
 APART = """
 #include <setjmp.h>
 #include <stdio.h>
@@ -110,7 +111,7 @@ class Libraries(session_case.SessionCase):
         return [self.build("plugin%d.so" % i, text, "-shared", "-fPIC") for i in range(count)]
 
     def modules(self, manifest):
-        """The plugins. No two modules have the same id, and there were no two of the same file at one place at a time."""
+        """The plugins. No two modules have the same id, and no two of one file were at one place at a time."""
         modules = manifest["modules"]
         self.assertEqual(len({m["id"] for m in modules}), len(modules))
         there = [(m["path"], m["base"]) for m in modules if not m.get("unloaded")]
@@ -119,7 +120,8 @@ class Libraries(session_case.SessionCase):
 
     def test_dlopen(self):
         cycles = 125 if LONG else 20
-        done, manifests = self.record(self.build("loader", LOADER), "dlopen", "8", str(cycles), *self.plugins(PLUGIN, 4))
+        done, manifests = self.record(self.build("loader", LOADER), "dlopen", "8", str(cycles),
+                                      *self.plugins(PLUGIN, 4))
         self.assertEqual((done.returncode, done.stdout), (0, "0 wrong\n"), done.stderr)
         modules = self.modules(manifests[0])
         self.assertGreaterEqual(len(modules), 4)
@@ -141,7 +143,7 @@ class Libraries(session_case.SessionCase):
         self.assertEqual(calls["built"], 32)
 
     def test_no_room(self):
-        """Libcs beyond what the recorder has room for run unhooked, and are told."""
+        """Libcs beyond what the recorder has room for run unhooked, and are reported."""
         done, manifests = self.record(self.build("loader", LOADER), "dlmopen", "1", "42", *self.plugins(APART, 1))
         self.assertEqual((done.returncode, done.stdout), (0, "0 wrong\n"), done.stderr)
         skipped = [m["skipped"].get("NO_ROOM", 0) for m in manifests[0]["modules"]]

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Processes in pid namespaces of their own: each is in the session under the number that it has outside, with its own calls.
+"""Processes in pid namespaces of their own: each is in the session under the number that it has outside, with its own
+calls.
 
 Usage: namespaces.py CONTRAIL [--stalk]: recorded, or followed
 
-Inside, processes have small numbers, which outside are those of strangers. What the right ones are, the kernel tells: each process
-connects to a socket of ours."""
+Inside, processes have small numbers, which outside are those of strangers. The kernel says what the right ones are:
+each process connects to a socket of ours."""
 import json
 import os
 import shutil
@@ -19,8 +20,9 @@ import session_case
 
 CHILDREN = 5
 
-# Process I calls work() 10 * (I + 1) times and ends with I; the last child has made a child itself, with the next number. Where the
-# program stays outside, another child is the first inside: with its end all others would be killed, so it is the last.
+# Process I calls work() 10 * (I + 1) times and ends with I; the last child has made a child itself, with the next
+# number. Where the program stays outside, another child is the first inside: with its end all others would be killed,
+# so it is the last.
 PROGRAM = r"""
 #define _GNU_SOURCE
 #include <sched.h>
@@ -108,7 +110,8 @@ class Listener:
 
 
 def works(*command):
-    return bool(shutil.which(command[0])) and subprocess.run([*command, "true"], capture_output=True, timeout=100).returncode == 0
+    return bool(shutil.which(command[0])) and subprocess.run([*command, "true"], capture_output=True,
+                                                             timeout=100).returncode == 0
 
 
 UNSHARE = ["unshare", "-p", "-f", "--mount-proc"]
@@ -122,7 +125,8 @@ class Namespaces(session_case.SessionCase):
         for name in os.listdir(self.session()):
             if name == "pid_%d" % pid or name.startswith("pid_%d_" % pid):
                 report = subprocess.run([session_case.CONTRAIL, "report", "--json", "--limit", "100000",
-                                         os.path.join(self.session(), name)], capture_output=True, text=True, check=True)
+                                         os.path.join(self.session(), name)], capture_output=True, text=True,
+                                        check=True)
                 count += sum(row["calls"] for row in json.loads(report.stdout)["functions"] if row["name"] == "work")
         return count
 

@@ -36,7 +36,8 @@ def addresses_of(notes, trace):
 
 
 class Part:
-    """A thread of the trace as a Replay sees it: marks, what the harness called itself, and how far the expectations are."""
+    """A thread of the trace as a Replay sees it: marks, what the harness called itself, and how far the expectations
+    are."""
 
     def __init__(self, thread, harness, mark):
         self.thread, self.at, self.marks, self.inside = thread, 0, [], []
@@ -114,7 +115,8 @@ class Replay:
         if word == "flat":
             signs = {atf.CALL: "+", atf.RETURN: "-", atf.EXCEPTION: "!"}
             expected = " ".join(tree.split())
-            seen = " ".join((";" if self.trace.functions[f].entry_only else signs[k]) + self.names[f] for f, k in events)
+            seen = " ".join((";" if self.trace.functions[f].entry_only else signs[k]) + self.names[f]
+                            for f, k in events)
         else:
             expected, seen = calltree.canonical(tree), self.tree(events)
         if expected != seen:

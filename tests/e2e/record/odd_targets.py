@@ -40,7 +40,8 @@ def inner_pid(pid):
 
 
 def container_attach(shop):
-    """From outside: a target with its own mount and pid namespace and a read-only root, whose program has another path there."""
+    """From outside: a target with its own mount and pid namespace and a read-only root, whose program has another path
+    there."""
     if not can_unshare():
         return "skipped: no namespaces here"
     program = built("jumps")
@@ -66,8 +67,9 @@ def container_spawn(shop):
     if not can_unshare():
         return "skipped: no namespaces here"
     program = built("jumps", "static")
-    script = "mount -t tmpfs none /mnt && mount -o remount,bind,ro / && %s spawn --quiet --output /mnt/t %s; echo code $?; " \
-             "%s verify /mnt/t/session_* && cp -r /mnt/t %s" % (shop.contrail, program.path, shop.contrail, shop.path("copy"))
+    script = "mount -t tmpfs none /mnt && mount -o remount,bind,ro / && %s spawn --quiet --output /mnt/t %s; " \
+             "echo code $?; %s verify /mnt/t/session_* && cp -r /mnt/t %s" % (
+                 shop.contrail, program.path, shop.contrail, shop.path("copy"))
     # The working directory stays writable, to bring the trace out.
     script = "mount --bind %s %s && " % (shop.directory, shop.directory) + script
     result = shop.run(CONTAINER + [script])
@@ -96,7 +98,8 @@ def setuid_program(shop):
     """Refused when the program would gain rights by it, and not run at all."""
     if need_root() or not shutil.which("setpriv"):
         return need_root() or "skipped: no setpriv"
-    program, contrail = shutil.copy(built("test_cli").path, shop.path("setuid")), shutil.copy(shop.contrail, shop.path("contrail"))
+    program, contrail = shutil.copy(built("test_cli").path, shop.path("setuid")), shutil.copy(shop.contrail,
+                                                                                              shop.path("contrail"))
     os.chmod(program, 0o4755)
     os.chmod(contrail, 0o755)
     for place in (shop.directory, shop.temporary):
@@ -104,8 +107,8 @@ def setuid_program(shop):
     os.chown(shop.runtime, 65534, 65534)  # sockets are made only where nobody else can make one
     os.chmod(shop.runtime, 0o700)
     output = shop.new_output()
-    result = shop.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", contrail, "spawn", "--quiet",
-                       "--output", output, program])
+    result = shop.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", contrail, "spawn",
+                       "--quiet", "--output", output, program])
     if result.out:
         raise Failure("it ran: %r" % result.out)
     refused(result, 69, "set-?uid.*root")
@@ -114,7 +117,7 @@ def setuid_program(shop):
 
 
 def tight_memory_attach(shop):
-    """No address space for us: that is told before anything is mapped, and the target does not suffer."""
+    """No address space for us: that is reported before anything is mapped, and the target does not suffer."""
     program = built("no_room")
     for verb in (["attach"], ["stalk", "--pid"]):
         gate = Gate(shop.path("gate " + verb[0]))
@@ -269,7 +272,8 @@ def ordinary_user(shop):
         os.chmod(place, 0o777)
     os.chown(shop.runtime, 65534, 65534)  # sockets are made only where nobody else can make one
     os.chmod(shop.runtime, 0o700)
-    contrail, program = shutil.copy(shop.contrail, shop.path("contrail")), shutil.copy(built("answer").path, shop.path("answer"))
+    contrail, program = shutil.copy(shop.contrail, shop.path("contrail")), shutil.copy(built("answer").path,
+                                                                                       shop.path("answer"))
     os.chmod(contrail, 0o755)
     os.chmod(program, 0o755)
     shop.environment["XDG_CACHE_HOME"] = shop.path("tmp")
@@ -304,7 +308,8 @@ def attached_after(shop, program, change):
     result = finish(process)
     ended = finish(recorder)
     if result.code != 21 or ended.err:
-        raise Failure("the program ends with %d: %r; contrail says %r" % (result.code, result.out + result.err, ended.err))
+        raise Failure("the program ends with %d: %r; contrail says %r" % (result.code, result.out + result.err,
+                                                                          ended.err))
     shop.read("verify", atf.find(output)[0])
     return atf.Trace(atf.find(output)[0])
 
@@ -336,8 +341,8 @@ def replaced_library(shop):
     source = lambda name: [os.path.join(building.PROGRAMS, name)]
     for place, code in (("old", "uses_library_old.c"), ("new", "uses_library_new.c")):
         os.mkdir(shop.path(place))
-        program = building.build(shop.path(place), "uses_library", source("uses_library.c"), "O2" if place == "old" else "O0",
-                                 (), [("libused.so", source(code))])
+        program = building.build(shop.path(place), "uses_library", source("uses_library.c"),
+                                 "O2" if place == "old" else "O0", (), [("libused.so", source(code))])
         if place == "old":
             first = program
     gate = Gate(shop.path("gate"))
@@ -425,7 +430,8 @@ def zero_pointers(shop):
         shop.read("verify", atf.find(output)[0])
         trace = atf.Trace(atf.find(output)[0])
         names = own_functions(trace, program)
-        calls = [sum(kind == atf.CALL and names[f] == "leaf" for _, _, f, kind in t.chosen(names)) for t in trace.threads]
+        calls = [sum(kind == atf.CALL and names[f] == "leaf" for _, _, f, kind in t.chosen(names))
+                 for t in trace.threads]
         if calls != [5000] * 5:
             raise Failure("calls of the threads: %r" % calls)
     return None

@@ -104,7 +104,7 @@ def recorded_packed(shop):
 
 
 def check_kept(shop, directory):
-    """Segments follow each other, end with the last event, and the manifest says what is missing. Returns events left."""
+    """Segments follow each other, end with the last event, and the manifest says what is missing. The events left."""
     manifest, left = manifest_of(directory), 0
     for thread in manifest["threads"]:
         files = sorted(glob.glob(os.path.join(glob.escape(directory), "thread_%d" % thread["id"], "index*")))
@@ -156,8 +156,8 @@ def kept_by_size(shop):
 
 
 def kept_by_time(shop):
-    """--keep TIME: something was deleted, and all of it was older. (Nothing needs to be left that is as old as the limit:
-    a machine that stalls makes no events.)"""
+    """--keep TIME: something was deleted, and all of it was older. (Nothing needs to be left that is as old as the
+    limit: a machine that stalls makes no events.)"""
     directory = record(shop, ["--detail", "off", "--keep", "100ms"], 25)
     check_kept(shop, directory)
     manifest = manifest_of(directory)
@@ -193,7 +193,8 @@ def killed(shop):
     process = shop.start(shop.spawn_command(output, ["--detail", "off", "--keep", "200K"],
                                             [PYTHON, "-c", WORK, "20000"]))
     segments = os.path.join(glob.escape(output), "*", "*", "thread_*", "index*")
-    wait_for("four segments, or the recorder's end", lambda: len(glob.glob(segments)) >= 4 or process.poll() is not None)
+    wait_for("four segments, or the recorder's end", lambda: len(glob.glob(segments)) >= 4
+             or process.poll() is not None)
     if process.poll() is not None:
         raise Failure("the recorder has ended")
     process.send_signal(signal.SIGKILL)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""real.py: programs of the distribution, recorded from start to end (redis: attached to under load). Output, errors and exit
-code are the untraced run's; prints coverage and losses."""
+"""real.py: programs of the distribution, recorded from start to end (redis: attached to under load). Output, errors and
+exit code are the untraced run's; prints coverage and losses."""
 import json
 import os
 import shutil
@@ -75,12 +75,13 @@ print(sum, select(2, pcall(coroutine.wrap(function() error("in a coroutine") end
 print(xpcall(function() local x = nil; return x.y end, debug.traceback))
 print(string.format("%5.2f", 1 / 3), ("x"):rep(10), #string.rep("abc", 100))
 '''
-VALGRIND = r'$| = 1; print "ready\n"; $_ = <STDIN>; chomp; my %h; $h{$_ % 7} .= $_ for 1..99; print length $h{3}, ": $_, ", ' \
-           r'scalar reverse($_), "\n"; exit 3'
+VALGRIND = r'$| = 1; print "ready\n"; $_ = <STDIN>; chomp; my %h; $h{$_ % 7} .= $_ for 1..99; ' \
+           r'print length $h{3}, ": $_, ", scalar reverse($_), "\n"; exit 3'
 SAMPLE = r'''
 struct list { struct list *next; int value; };
 static int sum(const struct list *l) { int s = 0; while (l) { s += l->value; l = l->next; } return s; }
-int sort3(int *v) { for (int i = 0; i < 2; i++) if (v[i] > v[i + 1]) { int t = v[i]; v[i] = v[i + 1]; v[i + 1] = t; i = -1; } return v[1]; }
+int sort3(int *v) { for (int i = 0; i < 2; i++)
+    if (v[i] > v[i + 1]) { int t = v[i]; v[i] = v[i + 1]; v[i + 1] = t; i = -1; } return v[1]; }
 double poly(double x, const double *c, int n) { double r = 0; while (n--) r = r * x + c[n]; return r; }
 int main(void) { struct list a = {0, 1}, b = {&a, 2}; int v[3] = {3, 1, 2}; return sum(&b) + sort3(v); }
 '''
@@ -136,14 +137,15 @@ def describe(shop, output):
         manifest = json.load(f)
     modules, threads = manifest["modules"], len(manifest["threads"])
     # Cold parts and fragments of functions are no functions.
-    functions = sum(m["functions"] - m["skipped"].get("ODD_ENTRY", 0) - m["skipped"].get("FRAGMENT", 0) for m in modules)
+    functions = sum(m["functions"] - m["skipped"].get("ODD_ENTRY", 0) - m["skipped"].get("FRAGMENT", 0)
+                    for m in modules)
     hooked = sum(m["hooked"] for m in modules)
     events, lost = atf.recorded_events(found), sum(manifest["events"]["lost"].values())
     if not events or not hooked:
         raise Failure("nothing was recorded")
     shutil.rmtree(output)
-    return "%d functions in %d modules, %.2f %% hooked; %d events of %d threads, %d lost, %d children; planned in %d ms, " \
-           "paused %d ms" % (functions, len(modules), 100 * hooked / functions, events, threads, lost,
+    return "%d functions in %d modules, %.2f %% hooked; %d events of %d threads, %d lost, %d children; " \
+           "planned in %d ms, paused %d ms" % (functions, len(modules), 100 * hooked / functions, events, threads, lost,
                              children, manifest.get("plan_ns", 0) // 1000000, manifest.get("pause_ns", 0) // 1000000)
 
 
@@ -213,8 +215,10 @@ def start_redis(shop, name):
 
 def use_redis(shop, socket):
     """A fixed sequence of commands; the answers."""
-    script = b"".join(b"set k%d %d\nincrby k%d 5\nlpush l %d\nzadd z %d m%d\n" % (i, i, i, i, i * 7 % 13, i) for i in range(60))
-    script += b"sort l limit 0 5\nzrange z 0 -1 withscores\ndbsize\neval \"return redis.call('get', 'k7')\" 0\nget nothing\n"
+    script = b"".join(b"set k%d %d\nincrby k%d 5\nlpush l %d\nzadd z %d m%d\n" % (i, i, i, i, i * 7 % 13, i)
+                      for i in range(60))
+    script += b"sort l limit 0 5\nzrange z 0 -1 withscores\ndbsize\n" \
+              b"eval \"return redis.call('get', 'k7')\" 0\nget nothing\n"
     return shop.run(["redis-cli", "-s", socket], text=script).out
 
 
@@ -227,7 +231,8 @@ def redis(shop):
     finish(server)
 
     server, socket = start_redis(shop, "traced")
-    load = shop.start(["redis-benchmark", "-s", socket, "-q", "-n", "20000", "-c", "8", "-t", "set,get,lpush,lrange_100"])
+    load = shop.start(["redis-benchmark", "-s", socket, "-q", "-n", "20000", "-c", "8", "-t",
+                       "set,get,lpush,lrange_100"])
     output = shop.new_output()
     recorder = shop.attach(server.pid, output)
     wait_for("redis answers, recorded", lambda: ask_redis(shop, socket, "ping").out == b"PONG\n")

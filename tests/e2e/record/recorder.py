@@ -43,7 +43,7 @@ def around(a, b):
 
 
 def shell_code(code):
-    """As a shell, and contrail, tell a signal."""
+    """As a shell, and contrail, report a signal."""
     return 128 - code if code < 0 else code
 
 
@@ -78,7 +78,7 @@ def status_of(pid):
 
 
 def wchan(pid):
-    """Not all kernels tell."""
+    """Not all kernels report it."""
     try:
         with open("/proc/%d/wchan" % pid) as f:
             return f.read()
@@ -189,7 +189,8 @@ class Workshop:
         return json.loads(result.out)
 
     def wait_for_events(self, pid, count):
-        wait_for("%d events of process %d are written" % (count, pid), lambda: self.status(pid)["events"]["written"] >= count)
+        wait_for("%d events of process %d are written" % (count, pid),
+                 lambda: self.status(pid)["events"]["written"] >= count)
 
     def detach(self, pid, process):
         result = self.run([self.contrail, "detach", str(pid)])
@@ -239,7 +240,7 @@ class Gate:
         self.file = -1
 
     def wait(self, process, pid=None):
-        """Until the program stands in it. `pid`: it is not the process itself, but that one."""
+        """Until the program is in it. `pid`: it is not the process itself, but that one."""
         pid = pid or process.pid
         deadline = time.monotonic() + TIMEOUT
         while True:

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""run.py [options] NAME...: records test programs by spawn and attach, and compares with what they do untraced and with the
-calls that they must cause.
+"""run.py [options] NAME...: records test programs by spawn and attach, and compares with what they do untraced and with
+the calls that they must cause.
 
-A test is programs/NAME.c (or .cc) with programs/NAME.expect beside it (README.md tells its format), or one of the hazard
-programs in the directory above, linked with injected.c instead of the harness: these state their trees themselves.
+A test is programs/NAME.c (or .cc) with programs/NAME.expect beside it (README.md has its format), or one of the
+hazard programs in the directory above, linked with injected.c instead of the harness: these state their trees
+themselves.
 
 Each program is built in the variants that its .expect lists, and each variant is run in its modes: spawn, attach (the
-program waits for it), detach (the same, and it is let go before its end). Exit status: 0 passed, 1 failed, 77 skipped."""
+program waits for it), detach (the same, and it is let go before its end). Exit status: 0 passed, 1 failed, 77
+skipped."""
 import argparse
 import glob
 import os
@@ -19,9 +21,9 @@ from expectation import Expectation, compare_trees, own_functions
 from notes import Replay, read_notes
 from recorder import Failure, Gate, TIMEOUT, Workshop, descriptors, finish, text_changes
 
-# Hazard programs that state their own trees: more sources, libraries, link arguments; "output": what is printed depends on
-# time; "trees": what they expect depends on what a hook set tells them; "reopened": has stacks inside another stack's
-# frames, so that frames look left and return later.
+# Hazard programs that state their own trees: more sources, libraries, link arguments; "output": what is printed depends
+# on time; "trees": what they expect depends on what a hook set reports; "reopened": has stacks inside another
+# stack's frames, so that frames look left and return later.
 INJECTED = {
     "arguments": {},
     "backtrace": {},

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""sanitizers.py: programs built with sanitizers report the same, with the same stacks, whether or not they are recorded.
+"""sanitizers.py: programs built with sanitizers report the same, with the same stacks, whether or not they are
+recorded.
 
 Reports are compared with the untraced ones: modules and offsets of each frame in most runs, names in one."""
 import os
@@ -59,8 +60,8 @@ def build(directory, name):
 
 
 def normal(text):
-    """A report without what differs from run to run: process and thread ids, addresses, the dump of shadow memory. Modules and
-    offsets in them stay."""
+    """A report without what differs from run to run: process and thread ids, addresses, the dump of shadow memory.
+    Modules and offsets in them stay."""
     text = text.decode(errors="replace")
     text = re.sub(r"(?s)Shadow bytes around.*?(?===|\Z)", "", text)
     text = re.sub(r"=+\d+=+", "==", text)
@@ -159,7 +160,8 @@ def held(path):
         plain = shop.run([path, "leak"], environment=environment)
         result, _ = spawned(shop, [path, "leak"], environment, ["--trigger", "crash"])
         compare(plain, result, "without the search for leaks")
-        refused = shop.run([shop.contrail, "spawn", "--output", shop.new_output(), "--trigger", "crash", "--", path, "leak"],
+        refused = shop.run([shop.contrail, "spawn", "--output", shop.new_output(), "--trigger", "crash", "--", path,
+                            "leak"],
                            environment=PLAIN)
         for sentence in (b"no other program can trace it (gdb, strace, LeakSanitizer)", b"does not work under ptrace"):
             if sentence not in refused.err:

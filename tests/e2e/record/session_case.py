@@ -36,8 +36,8 @@ class SessionCase(unittest.TestCase):
 
     def record(self, *command, options=(), cwd=None, check=True, before=(), contrail=None, keep=False,
                stdin=None):
-        """What the program printed, and the manifests of all processes. `before`: words that lead to contrail; `keep`: the directory
-        of the traces is there already; `check`: nothing is missing."""
+        """What the program printed, and the manifests of all processes. `before`: words that lead to contrail; `keep`:
+        the directory of the traces is there already; `check`: nothing is missing."""
         traces = self.path("traces")
         if not keep:
             shutil.rmtree(traces, ignore_errors=True)

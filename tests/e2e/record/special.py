@@ -47,7 +47,8 @@ def only_some(shop):
                                              {c for c in calls if c not in names and "+0x" in c} - {
                 "deregister_tm_clones", "register_tm_clones", "__do_global_dtors_aux", "frame_dummy"}):
             raise Failure("%s: recorded %s" % (options, calls))
-        wrong = {n: calls.get(n) for n, times in expected.items() if calls.get(n) is None or times not in (None, calls[n])}
+        wrong = {n: calls.get(n) for n, times in expected.items() if calls.get(n) is None
+                 or times not in (None, calls[n])}
         wrong = {n: c for n, c in wrong.items() if n not in ("wait_for_start", "wait_for_end") or c}
         if wrong:
             raise Failure("%s: calls %s, expected %s" % (options, wrong, expected))
@@ -55,15 +56,16 @@ def only_some(shop):
 
 
 def losses_add_up(shop):
-    """Whatever is lost is counted: events on disk and lost ones are together as many as without losses. The recorder is stopped while
-    the program makes more events than there is memory for."""
+    """Whatever is lost is counted: events on disk and lost ones are together as many as without losses. The recorder is
+    stopped while the program makes more events than there is memory for."""
     program = built("file_limit")
     totals = []
     for stopped in (False, True):
         output, gates = shop.new_output(), [Gate(shop.path("%s%d" % (name, stopped))) for name in ("start", "end")]
         process = shop.start([program.path], environment={"E2E_WAIT": gates[0].path, "E2E_WAIT_END": gates[1].path})
         gates[0].wait(process)
-        recorder = shop.attach(process.pid, output, ["--only", "file_limit"] + (["--index-mem", "1M"] if stopped else ["--lossless"]))
+        recorder = shop.attach(process.pid, output,
+                               ["--only", "file_limit"] + (["--index-mem", "1M"] if stopped else ["--lossless"]))
         if stopped:
             os.kill(recorder.pid, signal.SIGSTOP)
             wait_for("the recorder stops", lambda: "state T" in status_of(recorder.pid))
@@ -73,7 +75,8 @@ def losses_add_up(shop):
         gates[1].open()
         result, ended = finish(process), finish(recorder)
         if result.code != 0 or result.err or ended.code != 0:
-            raise Failure("it ends with %d: %r; the recorder with %d: %r" % (result.code, result.err, ended.code, ended.err))
+            raise Failure("it ends with %d: %r; the recorder with %d: %r" % (result.code, result.err, ended.code,
+                                                                             ended.err))
         shop.read("verify", atf.find(output)[0])
         trace = atf.Trace(atf.find(output)[0])
         totals.append((sum(len(t) for t in trace.threads), trace.lost))
@@ -93,15 +96,17 @@ def progress(announced):
 
 
 def start_sequence(shop):
-    """Goes on until its input ends; also returns the file that tells how far it is."""
+    """Goes on until its input ends; also returns the file that says how far it is."""
     announced = shop.path("announced")
     process = shop.start([built("sequence").path, announced, "hold"], stdin=subprocess.PIPE)
-    wait_for("the program begins", lambda: os.path.exists(announced) and os.path.getsize(announced) and all(progress(announced)))
+    wait_for("the program begins", lambda: os.path.exists(announced) and os.path.getsize(announced)
+             and all(progress(announced)))
     return process, announced
 
 
 def interrupted(shop, number, group):
-    """A signal to contrail detaches an attached target; one to the whole group reaches a spawned target, as it would untraced."""
+    """A signal to contrail detaches an attached target; one to the whole group reaches a spawned target, as it would
+    untraced."""
     process = start_answer(shop, [built("answer").path])
     output = shop.new_output()
     recorder = shop.attach(process.pid, output)
@@ -240,7 +245,8 @@ def full_disk(shop, encoding, size, rounds):
         return "skipped: cannot mount"
     try:
         program = built("answer")
-        result = shop.run([shop.contrail, "spawn", "--lossless", "--format", encoding, "--output", place, program.path, rounds])
+        result = shop.run([shop.contrail, "spawn", "--lossless", "--format", encoding, "--output", place, program.path,
+                           rounds])
         if result.code != 69 or not re.search(rb"[0-9a-f]{16}\n", result.out):
             raise Failure("it ends with %d: %r %r" % (result.code, result.out, result.err))
         if not re.search(rb"disk|space", result.err):

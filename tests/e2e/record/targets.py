@@ -25,8 +25,8 @@ def built(name, variant="O2"):
     if (name, variant) not in programs:
         directory = checks.directory(variant)
         flags = [] if variant.startswith("musl") else ["-pthread"]
-        programs[name, variant] = building.build(directory, name, [os.path.join(building.PROGRAMS, name + ".c")], variant,
-                                                 flags)
+        programs[name, variant] = building.build(directory, name, [os.path.join(building.PROGRAMS, name + ".c")],
+                                                 variant, flags)
     return programs[name, variant]
 
 

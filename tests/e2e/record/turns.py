@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""turns.py: coroutines that take turns, recorded, attached to and followed: the tree of each is exact, however many there are."""
+"""turns.py: coroutines that take turns, recorded, attached to and followed: the tree of each is exact, however many
+there are."""
 import os
 import shutil
 import subprocess
@@ -28,8 +29,9 @@ class Node:
 
 
 def trees(trace, thread, names):
-    """The outermost nodes of the functions OWN; every end is at the depth of its call. Written from docs/TRACE-FORMAT.md: a depth below
-    2^31 is a place in one row, others come in groups of 4,096; the frame at the depth before is the caller, or else the one that ran."""
+    """The outermost nodes of the functions OWN; every end is at the depth of its call. Written from
+    docs/TRACE-FORMAT.md: a depth below 2^31 is a place in one row, others come in groups of 4,096; the frame at the
+    depth before is the caller, or else the one that ran."""
     row, others, roots, running = [], {}, [], None
     for function, kind, depth in zip(thread.functions, thread.kinds, thread.depths):
         entry_only = trace.functions[function].entry_only
@@ -60,7 +62,8 @@ def trees(trace, thread, names):
         else:
             frame = row.pop() if depth < OTHER and depth == len(row) - 1 else others.pop(depth, None)
             if not frame or frame[0] != function:
-                raise Failure("a return of %s at depth %x that is not open there" % (trace.functions[function].where, depth))
+                raise Failure("a return of %s at depth %x that is not open there" % (trace.functions[function].where,
+                                                                                     depth))
             if frame[1]:
                 frame[1].ended = kind == atf.RETURN
             running = row[-1] if depth < OTHER and row else others.get(depth - 1) if depth % GROUP else frame[2]
@@ -119,7 +122,8 @@ def command_of(name, how, *words):
 def recorded(how, count, rounds, options=(), name="turns", words=()):
     def check(shop):
         output = shop.new_output()
-        result = shop.run(shop.spawn_command(output, ["--lossless"] + list(options), command_of(name, how, count, rounds, *words)))
+        result = shop.run(shop.spawn_command(output, ["--lossless"] + list(options),
+                                             command_of(name, how, count, rounds, *words)))
         check_output(result, count, rounds)
         check_bodies(read(shop, output, built(name)), count, rounds)
     return check

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A stranger, who is another user of the machine, makes sockets where recordings are looked for, and directories where recorders want
-theirs. Root's client must not believe the stranger, wait for long, or print what the stranger sends.
+"""A stranger, who is another user of the machine, makes sockets where recordings are looked for, and directories where
+recorders want theirs. Root's client must not believe the stranger, wait for long, or print what the stranger sends.
 
 Usage: control.py CONTRAIL (as root; ends with 77 otherwise)"""
 import contextlib
@@ -132,8 +132,8 @@ class Case(unittest.TestCase):
         return os.path.join(path, "contrail")
 
     def start(self, *words, **environment):
-        return subprocess.Popen([self.contrail, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                env=dict(self.environment, **environment))
+        return subprocess.Popen([self.contrail, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, env=dict(self.environment, **environment))
 
     def end(self, process):
         """The exit code and what was printed, which holds nothing that a terminal obeys."""

@@ -1,5 +1,6 @@
-"""Processes of another user with tables in their memory that look like a killed recorder's and are made to do harm. Whatever they
-hold: root's commands end soon, or at once when they are told to, need little memory, and leave the process running."""
+"""Processes of another user with tables in their memory that look like a killed recorder's and are made to do harm.
+Whatever they hold: root's commands end soon, or at once when they are asked to, need little memory, and leave the
+process running."""
 import os
 import resource
 import shutil
@@ -29,7 +30,8 @@ class Evil:
         with open(handle, "wb") as file:
             file.write(bytes(4096))
         os.chmod(self.counter, 0o666)
-        self.process = subprocess.Popen([*OTHER, case.program, mode, self.counter, case.other], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*OTHER, case.program, mode, self.counter, case.other], stdout=subprocess.PIPE,
+                                        text=True)
         case.addCleanup(self.end)
         case.assertEqual(self.process.stdout.readline(), "ready\n")
         self.pid = str(self.process.pid)
@@ -70,7 +72,8 @@ class EjectTest(unittest.TestCase):
         shutil.rmtree(self.dir)
 
     def start(self, *words):
-        return subprocess.Popen([CONTRAIL, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.dir)
+        return subprocess.Popen([CONTRAIL, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                cwd=self.dir)
 
     def run_contrail(self, *words):
         """Exit code and text; it has ended in time and needed no more memory than is right."""
@@ -167,7 +170,8 @@ class EjectTest(unittest.TestCase):
         thread = threading.Thread(target=change)
         thread.start()
         try:
-            for words in (["modules"], ["threads", "-b"], ["attach", "-d", "1", "--output", os.path.join(self.dir, "traces")]) * 2:
+            for words in (["modules"], ["threads", "-b"],
+                          ["attach", "-d", "1", "--output", os.path.join(self.dir, "traces")]) * 2:
                 code, text = self.run_contrail(words[0], evil.pid, *words[1:])
                 self.assertGreaterEqual(code, 0, text)
                 self.check_runs(evil)
@@ -201,11 +205,13 @@ class EjectTest(unittest.TestCase):
         enter = ["unshare", "--pid", "--fork", "--mount-proc"]
         if subprocess.run([*enter, "true"], capture_output=True).returncode:
             self.skipTest("no pid namespace can be made here")
-        inner = subprocess.Popen([*enter, "--kill-child", "bash", "-c", script, "bash", self.program, counter, said, CONTRAIL, traces],
+        inner = subprocess.Popen([*enter, "--kill-child", "bash", "-c", script, "bash", self.program, counter, said,
+                                  CONTRAIL, traces],
                                  stderr=subprocess.PIPE, text=True)
         try:
             self.assertIn("recording", inner.stderr.readline())
-            pid = subprocess.run(["pgrep", "-f", self.program + " none"], capture_output=True, text=True).stdout.split()[-1]
+            pid = subprocess.run(["pgrep", "-f", self.program + " none"], capture_output=True,
+                                 text=True).stdout.split()[-1]
             code, text = self.run_contrail("attach", pid, "-d", "1", "--output", traces)
             self.assertNotEqual(code, 0, text)
             self.assertIn("is being recorded already", text)
@@ -252,7 +258,7 @@ class EjectTest(unittest.TestCase):
                 self.check_runs(evil)
 
     def test_symbols_of_the_same_code(self):
-        """A library whose functions all reach to its end is left alone, in bounded time; and SIGTERM ends the planning."""
+        """A library whose functions all reach to its end is left alone in bounded time. SIGTERM ends the planning."""
         if not shutil.which("gcc"):
             self.skipTest("no compiler")
         source = os.path.join(self.dir, "same.s")
@@ -264,7 +270,8 @@ class EjectTest(unittest.TestCase):
         subprocess.run(["gcc", "-shared", "-nostdlib", "-o", self.other, source], check=True)
         for ended in (False, True):
             evil = Evil(self, "maps-library")
-            process = self.start("attach", evil.pid, "-d", "1", "--no-cache", "--output", os.path.join(self.dir, "traces"))
+            process = self.start("attach", evil.pid, "-d", "1", "--no-cache", "--output",
+                                 os.path.join(self.dir, "traces"))
             if ended:
                 time.sleep(0.3)
                 os.kill(process.pid, signal.SIGTERM)

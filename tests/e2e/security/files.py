@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Files: what another user can do to root's recorder through the files that it reads and writes. Root plays root, and a user without
-rights plays mallory.
+"""Files: what another user can do to root's recorder through the files that it reads and writes. Root plays root, and a
+user without rights plays mallory.
 
 Usage: files.py CONTRAIL"""
 import contextlib
@@ -111,8 +111,8 @@ class Files(unittest.TestCase):
         return program
 
     def run_root(self, *words, cwd=None, env=None, umask=-1):
-        return subprocess.run([CONTRAIL, *words], cwd=cwd or self.mine, env=env or self.env, umask=umask, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=TIMEOUT)
+        return subprocess.run([CONTRAIL, *words], cwd=cwd or self.mine, env=env or self.env, umask=umask,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT)
 
     def spawn(self, *options, program=("true",), **more):
         done = self.run_root("spawn", "-q", *options, "--", *program, **more)
@@ -159,15 +159,18 @@ class Files(unittest.TestCase):
 
     def test_modes_with_segments(self):
         output = self.path("mine", "t")
-        self.spawn("--keep", "64K", "--format", "atf2", "--detail", "always", "-o", output, program=("ls", "-lR", "/etc/default"), umask=0)
+        self.spawn("--keep", "64K", "--format", "atf2", "--detail", "always", "-o", output,
+                   program=("ls", "-lR", "/etc/default"), umask=0)
         for path in [output] + list(everything(output)):
             self.assertEqual(mode_of(path) & 0o077, 0, path)
-        self.assertFalse(glob.glob(os.path.join(output, "*", "*", "*", "index_000001.atf")))  # the oldest were found, and are gone
+        # the oldest were found, and are gone
+        self.assertFalse(glob.glob(os.path.join(output, "*", "*", "*", "index_000001.atf")))
         self.assertEqual(self.run_root("verify", self.session(output)).returncode, 0)
 
     def test_others_cannot_read(self):
         self.spawn("-o", self.path("traces"), umask=0)
-        self.assertNotEqual(subprocess.run(["ls", self.path("traces")], capture_output=True, **AS_MALLORY).returncode, 0)
+        self.assertNotEqual(subprocess.run(["ls", self.path("traces")], capture_output=True, **AS_MALLORY).returncode,
+                            0)
 
     def test_group(self):
         output = self.path("mine", "t")
@@ -182,7 +185,8 @@ class Files(unittest.TestCase):
         done = self.run_root("spawn", "--group", "no-such-group", "true")
         self.assertEqual(done.returncode, 64)
         self.assertIn('there is no group "no-such-group"', done.stderr)
-        done = subprocess.run([CONTRAIL, "spawn", "--group", "root", "true"], cwd=self.his, capture_output=True, text=True, **AS_MALLORY)
+        done = subprocess.run([CONTRAIL, "spawn", "--group", "root", "true"], cwd=self.his, capture_output=True,
+                              text=True, **AS_MALLORY)
         self.assertEqual(done.returncode, 64)
         self.assertIn('you are not in the group "root"', done.stderr)
         self.assertEqual(os.listdir(self.his) + os.listdir(self.mine), [])
@@ -247,7 +251,7 @@ class Files(unittest.TestCase):
         os.symlink(victim, self.path("his", "m.prom"))
 
     def test_session_is_swapped(self):
-        """Mallory owns ./traces. He renames the session away and puts one of his own there, with links at every name."""
+        """Mallory owns ./traces. He renames the session and puts one of his own there, with links at every name."""
         os.mkdir(self.path("his", "traces"))
         os.chown(self.path("his", "traces"), MALLORY, MALLORY)
         victim = self.path("mine", "victim")
@@ -255,9 +259,10 @@ class Files(unittest.TestCase):
             out.write("root's own\n")
         program = self.build("#include <unistd.h>\n#include <pthread.h>\n"
                              "void *other(void *a) { for (int i = 0; i < 100; i++) getppid(); return a; }\n"
-                             "int main(void) { for (int i = 0; i < 40; i++) { pthread_t t; pthread_create(&t, 0, other, 0);\n"
-                             "pthread_join(t, 0); usleep(100000); } }\n")
-        recorder = subprocess.Popen([CONTRAIL, "spawn", "--keep", "64K", "--metrics-file", "m.prom", program], cwd=self.his, env=self.env,
+                             "int main(void) { for (int i = 0; i < 40; i++) { pthread_t t;\n"
+                             "pthread_create(&t, 0, other, 0); pthread_join(t, 0); usleep(100000); } }\n")
+        recorder = subprocess.Popen([CONTRAIL, "spawn", "--keep", "64K", "--metrics-file", "m.prom", program],
+                                    cwd=self.his, env=self.env,
                                     stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.addCleanup(recorder.kill)
         self.addCleanup(recorder.stderr.close)
@@ -284,7 +289,7 @@ class Files(unittest.TestCase):
             self.assertEqual(os.lstat(path).st_uid, MALLORY)
 
     def test_output_is_swapped(self):
-        """./traces is a directory and a link to one of root's, in turns: nothing is ever made behind the link."""
+        """./traces is a directory and a link to one of root's, in turns: nothing is ever made through the link."""
         target = self.path("mine", "target")
         os.mkdir(target)
         os.mkdir(self.path("his", "traces"))
@@ -321,7 +326,8 @@ class Files(unittest.TestCase):
         os.mkdir(self.path("mine", "elsewhere"))
         with open(victim, "w") as out:
             out.write("x")
-        for name, target in (("file", victim), ("dir", self.path("mine", "elsewhere")), ("none", self.path("mine", "none"))):
+        for name, target in (("file", victim), ("dir", self.path("mine", "elsewhere")),
+                             ("none", self.path("mine", "none"))):
             os.symlink(target, self.path("his", name))
             os.lchown(self.path("his", name), MALLORY, MALLORY)
         os.mkfifo(self.path("his", "pipe"))
@@ -329,7 +335,8 @@ class Files(unittest.TestCase):
         os.mkdir(self.path("his", "empty"))
         os.chown(self.path("his", "empty"), MALLORY, MALLORY)
         with open(self.path("his", "pipe"), "rb", opener=lambda p, f: os.open(p, f | os.O_NONBLOCK)) as reader:
-            for format, output in (("chrome", "file"), ("chrome", "none"), ("ctf", "dir"), ("atf2", "dir"), ("ctf", "none"),
+            for format, output in (("chrome", "file"), ("chrome", "none"), ("ctf", "dir"), ("atf2", "dir"),
+                                   ("ctf", "none"),
                                    ("chrome", "dir/x"), ("atf2", "dir/x"), ("chrome", "pipe"), ("ctf", "empty")):
                 done = self.run_root("export", "-f", format, "-o", output, trace, cwd=self.his)
                 self.assertNotEqual(done.returncode, 0, (format, output))
@@ -432,7 +439,8 @@ class Files(unittest.TestCase):
             self.assertEqual(mode_of(path), 0o700 if os.path.isdir(path) else 0o600)
 
     def test_cache_that_others_can_change(self):
-        for name, change in (("his home", lambda h: os.chown(h, MALLORY, MALLORY)), ("open home", lambda h: os.chmod(h, 0o777)),
+        for name, change in (("his home", lambda h: os.chown(h, MALLORY, MALLORY)),
+                             ("open home", lambda h: os.chmod(h, 0o777)),
                              ("group's home", lambda h: os.chmod(h, 0o775))):
             home = self.path(name)
             os.mkdir(home)
@@ -509,7 +517,8 @@ class Files(unittest.TestCase):
 
     def test_redact(self):
         program = self.build(KEEPER)
-        for output, options in (("plain", []), ("redacted", ["--redact"]), ("vectors", ["--redact", "--vectors", "--stack-bytes", "512"])):
+        for output, options in (("plain", []), ("redacted", ["--redact"]),
+                                ("vectors", ["--redact", "--vectors", "--stack-bytes", "512"])):
             self.spawn("--detail", "always", "--format", "atf2", *options, "-o", self.path("mine", output),
                        program=(program, SECRET.decode()))
         plain = self.contains(self.path("mine", "plain"))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """hostile.py --contrail C --build DIR [NAME...]: targets of another user that try to harm root's contrail.
 
-A program of programs/ runs as one user, a victim as another one, and root records the first. Contrail must end in time and
-normally, twice: by its duration and by SIGTERM; the target goes on; nothing happens to the victim; what is written is bounded and can be
-read. Each check is one attack. Exit status: 0 passed, 1 failed, 77 skipped: not root."""
+A program of programs/ runs as one user, a victim as another one, and root records the first. Contrail must end in time
+and normally, twice: by its duration and by SIGTERM; the target goes on; nothing happens to the victim; what is written
+is bounded and can be read. Each check is one attack. Exit status: 0 passed, 1 failed, 77 skipped: not root."""
 import glob
 import os
 import re
@@ -44,7 +44,8 @@ class Program:
         self.name = name
         self.beats, self.words = (tempfile.NamedTemporaryFile(dir=shop.directory, delete=False) for _ in range(2))
         before = as_user(user) if user else []
-        self.process = subprocess.Popen(before + [os.path.join(PROGRAMS, "hostile_" + name)] + [str(a) for a in arguments],
+        self.process = subprocess.Popen(before + [os.path.join(PROGRAMS, "hostile_" + name)] +
+                                        [str(a) for a in arguments],
                                         stdin=subprocess.DEVNULL, stdout=self.beats, stderr=self.words,
                                         cwd="/", env=shop.environment)
         self.pid = self.process.pid
@@ -68,7 +69,7 @@ class Program:
         return os.fstat(self.beats.fileno()).st_size
 
     def wait_for_beats(self, count=20):
-        """It works: there are so many more."""
+        """It works: there are this many more."""
         before = self.beat_count()
         deadline = time.monotonic() + TIMEOUT
         while self.beat_count() < before + count:
@@ -96,12 +97,13 @@ class Victim(Program):
         self.before = self.state()
 
     def state(self):
-        """Its mappings; how large its heap is in memory: a page that somebody has written to makes a difference; how often its
-        sleeping thread has run: a stop makes it."""
+        """Its mappings; how large its heap is in memory: a page that somebody has written to makes a difference; how
+        often its sleeping thread has run: a stop makes it."""
         with open("/proc/%d/maps" % self.pid) as file:
             maps = file.read()
         with open("/proc/%d/smaps" % self.pid) as file:
-            heap = re.search(r"^%x-%x .*?^Rss: *(\d+)" % (HEAP, HEAP + HEAP_SIZE), file.read(), re.DOTALL | re.MULTILINE)
+            heap = re.search(r"^%x-%x .*?^Rss: *(\d+)" % (HEAP, HEAP + HEAP_SIZE), file.read(),
+                             re.DOTALL | re.MULTILINE)
         return maps, heap and heap.group(1), self.sleeper_switches()
 
     def sleeper(self, name):
@@ -145,7 +147,8 @@ class Recorder:
         self.output = shop.new_output()
         self.target = target
         self.tasks_before = count_tasks_made()
-        self.files = [tempfile.NamedTemporaryFile(dir=shop.directory, prefix="contrail", delete=False) for _ in range(2)]
+        self.files = [tempfile.NamedTemporaryFile(dir=shop.directory, prefix="contrail", delete=False)
+                      for _ in range(2)]
         last = ["--pid", str(target.pid)] if command == "stalk" else [str(target.pid)]
         self.process = subprocess.Popen([shop.contrail, command, "--output", self.output] + options + last,
                                         stdin=subprocess.DEVNULL, stdout=self.files[0], stderr=self.files[1],
@@ -174,7 +177,8 @@ class Recorder:
             if time.monotonic() > deadline:
                 state = status_of(self.pid)
                 self.kill()
-                raise Failure("contrail does not end %s (%s, at most %d MiB): %s" % (why, state, self.memory >> 10, self.said()))
+                raise Failure("contrail does not end %s (%s, at most %d MiB): %s" % (why, state, self.memory >> 10,
+                                                                                     self.said()))
             time.sleep(0.01)
 
     def signal(self, number):
@@ -262,11 +266,12 @@ def files_of_others():
 # ---- an attack ----
 
 class Attack:
-    """A program and how it is recorded. `fails`: what the target says only when its attack has succeeded. `user`: None is root.
-    `race`: the attack may not come about. `still`: the target stops itself. `frail`: it may break the agent in itself, and die of that."""
+    """A program and how it is recorded. `fails`: what the target says only when its attack has succeeded. `user`: None
+    is root. `race`: the attack may not come about. `still`: the target stops itself. `frail`: it may break the agent in
+    itself, and die of that."""
 
-    def __init__(self, program, arguments=(), command="attach", options=(), seconds=2, fails=None, user=TARGET, rounds=1,
-                 race=False, still=False, frail=False, late=LATE,
+    def __init__(self, program, arguments=(), command="attach", options=(), seconds=2, fails=None, user=TARGET,
+                 rounds=1, race=False, still=False, frail=False, late=LATE,
                  codes=NORMAL):
         self.program, self.arguments, self.command, self.options = program, arguments, command, list(options)
         self.seconds, self.fails, self.user, self.rounds = seconds, fails, user, rounds
@@ -385,7 +390,8 @@ def copy_programs(build):
 
 
 def more_options(parser):
-    parser.add_argument("--rounds", type=int, help="recordings of each attack, with other seeds; 0: only the one that SIGTERM ends")
+    parser.add_argument("--rounds", type=int,
+                        help="recordings of each attack, with other seeds; 0: only the one that SIGTERM ends")
     parser.add_argument("--show", action="store_true", help="print what contrail and the targets say")
     parser.add_argument("--seed", type=int, default=1, help="the first one")
 

@@ -59,7 +59,8 @@ class Readers(unittest.TestCase):
         path = os.path.join(cls.dir, name)
         os.mkdir(path, 0o700)
         os.chown(path, user, user)
-        subprocess.run([cls.contrail, "spawn", "--quiet", "-o", path, "/bin/true"], check=True, timeout=LIMIT, user=user, group=user,
+        subprocess.run([cls.contrail, "spawn", "--quiet", "-o", path, "/bin/true"], check=True, timeout=LIMIT,
+                       user=user, group=user,
                        extra_groups=[], umask=0o077, cwd="/", env={"PATH": os.environ["PATH"], "HOME": path})
         return glob.glob(path + "/session_*")[0]
 
@@ -68,7 +69,8 @@ class Readers(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.out)
 
     def run_reader(self, *words, code=0, **more):
-        done = subprocess.run([self.contrail, *words], capture_output=True, text=True, timeout=LIMIT, cwd=self.out, **more)
+        done = subprocess.run([self.contrail, *words], capture_output=True, text=True, timeout=LIMIT, cwd=self.out,
+                              **more)
         self.assertEqual(done.returncode, code, (words, done.stderr))
         return done.stdout + done.stderr
 
@@ -76,7 +78,8 @@ class Readers(unittest.TestCase):
     def waiting(self, *words):
         """A command that cannot go on with its output."""
         ours, theirs = full_pipe()
-        with subprocess.Popen([self.contrail, *words], stdout=theirs, stderr=subprocess.DEVNULL, cwd=self.out) as process:
+        with subprocess.Popen([self.contrail, *words], stdout=theirs, stderr=subprocess.DEVNULL,
+                              cwd=self.out) as process:
             os.close(theirs)
             try:
                 yield process
@@ -103,14 +106,16 @@ class Readers(unittest.TestCase):
         self.assertEqual(status["Uid"].split(), [str(user)] * 4)
         self.assertEqual([int(status[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb")],
                          [capabilities, capabilities, 0, 0, 0])
-        self.assertEqual((status["NoNewPrivs"], status["Groups"].strip()), ("1", "") if user else ("1", status["Groups"].strip()))
+        self.assertEqual((status["NoNewPrivs"], status["Groups"].strip()),
+                         ("1", "") if user else ("1", status["Groups"].strip()))
 
     def commands(self, trace):
         return (["info", trace], ["report", trace], ["graph", "exit*", trace], ["replay", trace], ["verify", trace],
                 ["info", "--json", trace], ["report", "--csv", trace], ["diff", trace, trace])
 
     def test_rights(self):
-        for trace, user, capabilities in ((self.ours, 0, 0), (self.theirs, STRANGER, 0), (self.hidden_trace, STRANGER, 0)):
+        for trace, user, capabilities in ((self.ours, 0, 0), (self.theirs, STRANGER, 0),
+                                          (self.hidden_trace, STRANGER, 0)):
             who = (user, capabilities) if trace == self.theirs else (NOBODY, DAC_READ_SEARCH)
             for words in self.commands(trace):
                 with self.subTest(words=words), self.waiting(*words) as process:
@@ -129,8 +134,8 @@ class Readers(unittest.TestCase):
         """Who is not root has none, and can get none."""
         ours, theirs = full_pipe()
         self.addCleanup(os.close, ours)
-        with subprocess.Popen([self.contrail, "info", self.theirs], stdout=theirs, user=STRANGER, group=STRANGER, extra_groups=[],
-                              cwd="/") as process:
+        with subprocess.Popen([self.contrail, "info", self.theirs], stdout=theirs, user=STRANGER, group=STRANGER,
+                              extra_groups=[], cwd="/") as process:
             os.close(theirs)
             status = self.sealed(process)
             process.kill()
@@ -207,7 +212,8 @@ class Readers(unittest.TestCase):
         manifest, = glob.glob(copy + "/session_*/pid_*/manifest.json")
         os.unlink(manifest)
         os.symlink(secret, manifest)
-        done = subprocess.run([self.contrail, "info", glob.glob(copy + "/session_*")[0]], capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run([self.contrail, "info", glob.glob(copy + "/session_*")[0]], capture_output=True,
+                              text=True, timeout=LIMIT)
         self.assertNotIn("secret", done.stdout)
 
     def test_pager(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Names that a program chooses (its own, of threads, functions, files and arguments) must not reach a terminal as escape sequences,
-whichever command shows them.
+"""Names that a program chooses (its own, of threads, functions, files and arguments) must not reach a terminal as
+escape sequences, whichever command shows them.
 
 Usage: terminal.py CONTRAIL"""
 import glob
@@ -54,9 +54,10 @@ class Terminal(unittest.TestCase):
         cls.program = os.path.join(cls.dir, ODD)
         shutil.copy(plain, cls.program)
         cls.environment = dict(os.environ, XDG_RUNTIME_DIR=cls.dir, LC_ALL="C.UTF-8")
-        cls.recorder = subprocess.Popen([CONTRAIL, "spawn", "--detail", "always", "--lossless", "-o", os.path.join(cls.dir, "traces" + ODD),
-                                         cls.program, "a" + ODD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                        env=cls.environment)
+        cls.recorder = subprocess.Popen([CONTRAIL, "spawn", "--detail", "always", "--lossless", "-o",
+                                         os.path.join(cls.dir, "traces" + ODD),
+                                         cls.program, "a" + ODD], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, env=cls.environment)
         cls.addClassCleanup(cls.recorder.kill)
         cls.said = cls.recorder.stderr.readline()
         assert b"recording" in cls.said, cls.said
@@ -65,7 +66,8 @@ class Terminal(unittest.TestCase):
         cls.live = [cls.run_command(*words) for words in (
             ["threads", cls.pid], ["threads", "--json", cls.pid], ["modules", cls.pid], ["doctor", cls.pid],
             ["modules", "--functions", cls.pid], ["modules", "--functions", "--json", cls.pid],
-            ["ctl", cls.pid, "status"], ["ctl", cls.pid, "status", "--json"], ["ctl", cls.pid, "trigger", "add", "symbol=" + ODD],
+            ["ctl", cls.pid, "status"], ["ctl", cls.pid, "status", "--json"],
+            ["ctl", cls.pid, "trigger", "add", "symbol=" + ODD],
             ["ctl", cls.pid, "trigger", "list"], ["tail", "--all", "--limit", "5", cls.pid])]
         out, err = cls.recorder.communicate(b"\n", timeout=LIMIT)
         cls.said += err
@@ -73,12 +75,15 @@ class Terminal(unittest.TestCase):
 
     @classmethod
     def run_command(cls, *words):
-        done = subprocess.run([CONTRAIL, *words], capture_output=True, timeout=LIMIT, env=cls.environment, stdin=subprocess.DEVNULL)
+        done = subprocess.run([CONTRAIL, *words], capture_output=True, timeout=LIMIT, env=cls.environment,
+                              stdin=subprocess.DEVNULL)
         return words, done.returncode, done.stdout + done.stderr
 
     def check(self, words, said):
-        self.assertFalse([byte for byte in said if (byte < 32 and byte not in b"\n\t") or byte == 127], (words, said[:2000]))
-        self.assertFalse([letter for letter in said.decode("utf-8") if 0x80 <= ord(letter) < 0xA0], (words, said[:2000]))
+        self.assertFalse([byte for byte in said if (byte < 32 and byte not in b"\n\t") or byte == 127],
+                         (words, said[:2000]))
+        self.assertFalse([letter for letter in said.decode("utf-8") if 0x80 <= ord(letter) < 0xA0],
+                         (words, said[:2000]))
 
     def test_recorder(self):
         self.check("spawn", self.said)
@@ -92,7 +97,8 @@ class Terminal(unittest.TestCase):
 
     def test_reading(self):
         trace, shown = self.trace, b""
-        for words in (["info", "--all"], ["info", "--json"], ["report", "-n", "0"], ["report", "-n", "0", "--args"], ["report", "--csv"], ["report", "--json"], ["report", "--per-thread"],
+        for words in (["info", "--all"], ["info", "--json"], ["report", "-n", "0"], ["report", "-n", "0", "--args"],
+                      ["report", "--csv"], ["report", "--json"], ["report", "--per-thread"],
                       ["replay"], ["replay", "--json"], ["verify"], ["export", "-f", "folded", "-o", "-"],
                       ["export", "-f", "chrome", "-o", "-"], ["export", "-f", "speedscope", "-o", "-"],
                       ["export", "-f", "callgrind", "-o", "-"], ["symbolize", "--verbose"]):

@@ -1,4 +1,5 @@
-/* Starts threads and children all the time, under a timer's signals, until SIGTERM; checks what they bring. Prints its pid first. */
+/* Starts threads and children all the time, under a timer's signals, until SIGTERM; checks what they bring. Prints its
+ * pid first. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

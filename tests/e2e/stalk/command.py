@@ -15,6 +15,8 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..", "..")
+HEADERS = glob.glob(os.path.join(ROOT, "abi", "*.h")) + glob.glob(os.path.join(ROOT, "include", "contrail", "*.h"))
 sys.path.insert(0, os.path.join(HERE, "..", "record"))
 import drcov  # noqa: E402
 from recorder import Failure, Workshop, finish  # noqa: E402
@@ -44,9 +46,10 @@ class Bench:
         self.shop = Workshop(self.arguments.contrail, "stalk_" + name, os.path.join(self.arguments.build, "cache"))
 
     def build(self, source, *flags, name=None):
+        """Builds a program unless there is one that is newer than its source and than the headers of the ABI."""
         path = os.path.join(self.directory, name or source)
         source = glob.glob(os.path.join(HERE, source + ".c*"))[0]
-        if not os.path.exists(path) or os.path.getmtime(path) < os.path.getmtime(source):
+        if not os.path.exists(path) or os.path.getmtime(path) < max(map(os.path.getmtime, [source] + HEADERS)):
             subprocess.run(["g++" if source.endswith(".cc") else "gcc", "-O1", "-pthread",
                             source, "-o", path] + list(flags), check=True)
         return path
@@ -115,7 +118,7 @@ class Bench:
         return process
 
 
-# ---- what it tells ----
+# ---- what it reports ----
 
 def test_coverage(b):
     """Blocks of the program's own file are exactly what a single-stepped run executes."""
@@ -145,7 +148,8 @@ def test_handlers(b):
     _, directory = b.stalk(["--quiet"], [b.build("handled")], code=3)
     own = {"plain", "nested", "left", "leaf", "on_usr1", "on_usr2", "on_term"}
     path, seen = [], []
-    for spaces, name in re.findall(r"^ +[0-9.]+( +)(\w+)  ?[0-9{]", b.shop.read("replay", directory).out.decode(), re.M):
+    for spaces, name in re.findall(r"^ +[0-9.]+( +)(\w+)  ?[0-9{]", b.shop.read("replay", directory).out.decode(),
+                                   re.M):
         path = [(depth, n) for depth, n in path if depth < len(spaces)] + [(len(spaces), name)]
         if name in own:
             seen.append("/".join(n for _, n in path if n in own))
@@ -160,7 +164,8 @@ def test_handlers(b):
 
 
 def test_marked_linkage(b):
-    """A linkage table whose entries begin with endbr64, bound when they are first used: calls are those of the functions."""
+    """A linkage table whose entries begin with endbr64, bound when they are first used: calls are those of the
+    functions."""
     subject = b.build("handled", "-fcf-protection=full", "-Wl,-z,ibtplt", "-Wl,-z,lazy", name="handled_marked")
     for events in ("none", "call,ret"):
         result, _ = b.stalk(["--events", events, "--summary"], [subject], code=3)
@@ -169,8 +174,10 @@ def test_marked_linkage(b):
 
 
 def interleaved(subject, stepped):
-    """Places of instructions with +NAME before the first of a call of the program's own functions, -NAME behind its return."""
-    listing = subprocess.run(["objdump", "-d", "-w", "--no-show-raw-insn", subject], stdout=subprocess.PIPE, check=True).stdout.decode()
+    """Places of instructions with +NAME before the first of a call of the program's own functions, -NAME after its
+    return."""
+    listing = subprocess.run(["objdump", "-d", "-w", "--no-show-raw-insn", subject], stdout=subprocess.PIPE,
+                             check=True).stdout.decode()
     starts, returns = {}, {}
     for name, body in re.findall(r"^[0-9a-f]+ <(main|choose|leaf)>:\n((?:.+\n)*)", listing, re.M):
         places = re.findall(r"^ +([0-9a-f]+):\t(\S+)", body, re.M)
@@ -184,8 +191,8 @@ def interleaved(subject, stepped):
 
 
 def test_code(b):
-    """Instructions in the trace, with calls and returns between them, are those of a single-stepped run, in the same order;
-    blocks are made of them."""
+    """Instructions in the trace, with calls and returns between them, are those of a single-stepped run, in the same
+    order; blocks are made of them."""
     subject = b.build("covered")
     result, directory = b.stalk(["--events", "call,ret,block,exec,compile"], [subject], code=3)
     same("output", b.shop.run([subject]).out, result.out)
@@ -222,12 +229,14 @@ def test_code(b):
          len(re.findall(r"^ +\S+ +\S+\+0x\S+(?:  \S+)?$", b.shop.run(replay + ["--instructions"]).out.decode(), re.M)))
     report = [b.arguments.contrail, "report", "--blocks", "--json", "--limit", "0", directory]
     rows = json.loads(b.shop.run(report).out)
-    same("blocks in the report", (code["blocks"], manifest["stalk"]["events"]["exec"]), (rows["count"], rows["executed"]))
+    same("blocks in the report", (code["blocks"], manifest["stalk"]["events"]["exec"]),
+         (rows["count"], rows["executed"]))
     counts = collections.Counter((l["module"], l["offset"], l["size"]) for l in lines if l["kind"] == "block")
     same("counts", counts, {(r["module"], r["offset"], r["size"]): r["count"] for r in rows["blocks"]})
     file = os.path.join(directory, "thread_1", "code.ctc")
     data = bytearray(open(file, "rb").read())
-    for change in (lambda d: d[:-1], lambda d: d[:200] + bytes([d[200] ^ 1]) + d[201:], lambda d: b"XXXX" + d[4:], lambda d: d + b"0"):
+    for change in (lambda d: d[:-1], lambda d: d[:200] + bytes([d[200] ^ 1]) + d[201:], lambda d: b"XXXX" + d[4:],
+                   lambda d: d + b"0"):
         open(file, "wb").write(change(data))
         contains(b.shop.read("verify", os.path.dirname(directory), 1).out.decode(), "code.ctc")
         if len(change(data)) == len(data):
@@ -238,13 +247,14 @@ def test_code(b):
 
 
 def test_lines(b):
-    """Blocks in the report have the source lines that addr2line tells."""
+    """Blocks in the report have the source lines that addr2line prints."""
     subject = b.build("covered", "-g", name="covered_lines")
     _, directory = b.stalk(["--quiet", "--events", "block"], [subject], code=3)
-    rows = json.loads(b.shop.run([b.arguments.contrail, "report", "--blocks", "--json", "--lines", "--limit", "0", "--function",
-                                  "choose", "--module", "covered_lines", directory]).out)["blocks"]
+    rows = json.loads(b.shop.run([b.arguments.contrail, "report", "--blocks", "--json", "--lines", "--limit", "0",
+                                  "--function", "choose", "--module", "covered_lines", directory]).out)["blocks"]
     places = ["0x%x" % row["offset"] for row in rows]
-    told = subprocess.run(["addr2line", "-e", subject] + places, stdout=subprocess.PIPE, check=True).stdout.decode().split("\n")
+    told = subprocess.run(["addr2line", "-e", subject] + places, stdout=subprocess.PIPE,
+                          check=True).stdout.decode().split("\n")
     same("lines", [re.sub(r" \(.*", "", line) for line in told[:len(rows)]], [row.get("line") for row in rows])
     same("the first block of choose", [16], [row["count"] for row in rows if row["function_offset"] == 0])
 
@@ -419,8 +429,8 @@ def test_killed_recorder(b):
 
 def test_half_made(b):
     """Memory of a recorder that was killed before anything was followed is no obstacle."""
-    root = os.path.join(HERE, "..", "..", "..")
-    process = b.shop.start([b.build("half", "-I" + root, "-I" + os.path.join(root, "src"), "-I" + os.path.join(root, "include"))])
+    process = b.shop.start([b.build("half", "-I" + ROOT, "-I" + os.path.join(ROOT, "src"),
+                                    "-I" + os.path.join(ROOT, "include"))])
     pid = int(process.stdout.readline())
     result, directory = b.stalk(["--pid", str(pid), "--duration", "10ms"])
     b.check(directory)
@@ -455,7 +465,8 @@ def test_again_and_again(b):
 
 def test_takes_gs(b):
     """A thread that has taken the register for itself, and went on natively, keeps it when the others are let go."""
-    recorder = b.shop.start([b.arguments.contrail, "stalk", "--quiet", "--output", b.shop.new_output(), b.build("takes_gs")],
+    recorder = b.shop.start([b.arguments.contrail, "stalk", "--quiet", "--output", b.shop.new_output(),
+                             b.build("takes_gs")],
                             stdin=subprocess.PIPE)
     same("what it prints", b"taken\n", recorder.stdout.readline())
     pid = int(recorder.stdout.readline())
@@ -561,8 +572,8 @@ def test_children(b):
 def test_family(b):
     """Every process has its calls, blocks and coverage; they are shown together."""
     file, covered = b.shop.path("all.drcov"), b.build("covered")
-    result, directory = b.stalk(["--summary", "--coverage", file, "--disasm"], ["sh", "-c", "%s; %s; exit 5" % (covered, covered)],
-                                code=5)
+    result, directory = b.stalk(["--summary", "--coverage", file, "--disasm"],
+                                ["sh", "-c", "%s; %s; exit 5" % (covered, covered)], code=5)
     members = b.family(directory)
     same("processes", ["exec", "exec", "spawn"], sorted(m["origin"] for m, _ in members if m["origin"] != "fork"))
     lines = dict(reversed(l.split(None, 1)) for l in result.err.decode().splitlines() if l.endswith("[covered]"))
@@ -572,7 +583,8 @@ def test_family(b):
     for name in [file] + [file + "." + d for d in others]:
         drcov.read(name)
     same("listings that have choose", 2, result.err.decode().count("\nchoose:\n"))
-    report = json.loads(b.shop.run([b.arguments.contrail, "report", "--json", "--limit", "100000", os.path.dirname(directory)]).out)
+    report = json.loads(b.shop.run([b.arguments.contrail, "report", "--json", "--limit", "100000",
+                                    os.path.dirname(directory)]).out)
     calls = [f["calls"] for f in report["functions"] if f["name"] == "choose"]
     same("calls in the report", 32, sum(calls))
     contains(b.shop.read("replay", os.path.dirname(directory)).out.decode(), "choose")
@@ -634,7 +646,8 @@ def test_python(b):
 
 
 PROGRAMS = {
-    "sqlite3": [":memory:", "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<500) "
+    "sqlite3": [":memory:",
+                "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<500) "
                             "insert into t select x, x*x from c; select count(*), sum(b) from t;"],
     "perl": ["-e", "my %h; $h{$_ % 7} += $_ for 1..3000; print join(',', map {\"$_=$h{$_}\"} sort keys %h), \"\\n\"; "
                    "print `echo child`; eval { die 'caught' }; print $@;"],

@@ -1,5 +1,5 @@
-/* One fault after the other until SIGTERM, each left by siglongjmp; prints its pid first, and in the end whether each handler was told what
- * had happened. Argument: which faults. */
+/* One fault after the other until SIGTERM, each left by siglongjmp; prints its pid first, and in the end whether each
+ * handler got what had happened. Argument: which faults. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdbool.h>

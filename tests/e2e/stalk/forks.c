@@ -1,4 +1,4 @@
-/* Forks as many processes as it is told, at most fifty at a time; prints the sum of what they end with. */
+/* Forks as many processes as its argument says, at most fifty at a time; prints the sum of what they end with. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>

@@ -1,4 +1,5 @@
-/* Has the shared memory of a recorder that was killed just when it had made it. Prints its pid first; ends at SIGTERM. */
+/* Has the shared memory of a recorder that was killed just when it had made it. Prints its pid first; ends at
+ * SIGTERM. */
 #define _GNU_SOURCE
 #include "abi/shm_abi.h"
 #include "abi/stalk_abi.h"

@@ -1,4 +1,5 @@
-// leaves.cc followed by the library, with each of its libraries excluded: the thread is followed again each time it has left one.
+// leaves.cc followed by the library, with each of its libraries excluded: the thread is followed again each time it has
+// left one.
 #include <contrail/stalker.h>
 
 #include <climits>

@@ -1,5 +1,5 @@
-/* Processes made in every way that there is: posix_spawn, system, popen, vfork, clone, exec, with what they leave behind. Its output
- * is compared with that of a run that nobody follows. */
+/* Processes made in every way that there is: posix_spawn, system, popen, vfork, clone, exec, with what they leave
+ * behind. Its output is compared with that of a run that nobody follows. */
 #define _GNU_SOURCE
 #include <spawn.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* Follows the program that it is loaded into (LD_PRELOAD), from its constructors to its end.
  *
- * STALK_EVENTS: none (default), summary, or names of events, `time` and `fast` (clock), with commas; STALK_TRUST, STALK_MEMORY: numbers;
- * STALK_INLINE: entries of inline caches; STALK_CHILDREN: new threads too; STALK_EXCLUDE: a module; STALK_REPORT: a file that gets a line of counters at the end. */
+ * STALK_EVENTS: none (default), summary, or names of events, `time` and `fast` (clock), with commas; STALK_TRUST,
+ * STALK_MEMORY: numbers; STALK_INLINE: entries of inline caches; STALK_CHILDREN: new threads too; STALK_EXCLUDE: a
+ * module; STALK_REPORT: a file that gets a line of counters at the end. */
 #include <contrail/stalker.h>
 
 #include <stdio.h>

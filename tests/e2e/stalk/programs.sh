@@ -1,6 +1,6 @@
 #!/bin/bash
-# Programs of the distribution, natively and followed from their constructors to their end: output, errors and exit status must be the
-# same, and the report of the preloaded library must show that they were followed.
+# Programs of the distribution, natively and followed from their constructors to their end: output, errors and exit
+# status must be the same, and the report of the preloaded library must show that they were followed.
 #   programs.sh PRELOAD [MODE...]       a mode is a list of settings of preload.c, as STALK_TRUST=-1:STALK_MEMORY=2
 # CONTRAIL_TEST_WORK=N: programs that do N times as much (10 in make check-all).
 preload=$(realpath "$1") || exit 1
@@ -55,7 +55,8 @@ git config --global init.defaultBranch master
 for _ in 1 2 3 4 5 6; do cat /proc/self/exe; done | head -c $((amount * 200000)) >data
 cat >script.sql <<END
 create table t(a integer primary key, b text, c real);
-with recursive n(x) as (select 1 union all select x+1 from n where x<$((amount * 2000))) insert into t select x, 'v'||(x*7919%10007), x*0.5 from n;
+with recursive n(x) as (select 1 union all select x+1 from n where x<$((amount * 2000)))
+insert into t select x, 'v'||(x*7919%10007), x*0.5 from n;
 create index tb on t(b);
 select count(*), sum(c), max(b) from t where b like 'v1%';
 select a.b, count(*) from t a join t b on a.b=b.b group by a.b order by 2 desc, 1 limit 5;
@@ -85,7 +86,11 @@ cat >exceptions.cc <<END
 #include <vector>
 struct guard { int &n; explicit guard(int &x) : n(x) {} ~guard() { n++; } };
 static int unwound;
-static int dive(int depth) { guard g(unwound); if (!depth) throw std::runtime_error("bottom"); return dive(depth - 1) + 1; }
+static int dive(int depth) {
+    guard g(unwound);
+    if (!depth) throw std::runtime_error("bottom");
+    return dive(depth - 1) + 1;
+}
 int main() {
     int caught = 0;
     for (int i = 0; i < $((amount * 300)); i++) {
@@ -96,17 +101,24 @@ int main() {
 }
 END
 
-check bash bash -c 'x=0; for i in $(seq 1 200); do x=$((x+i)); done; echo $x | cat; a=(1 2 3); echo ${a[@]} $(echo sub | tr a-z A-Z)
+check bash bash -c 'x=0; for i in $(seq 1 200); do x=$((x+i)); done; echo $x | cat
+a=(1 2 3); echo ${a[@]} $(echo sub | tr a-z A-Z)
 trap "echo got" USR1; kill -USR1 $$; (exit 3); echo $?'
 check sqlite3 sqlite3 :memory: '.read script.sql'
 check python3 python3 threads.py
-check perl perl -e 'my %h; $h{$_ % 97} .= chr(65+$_%26) for 1..'$((amount * 2000))'; print join(",", map {"$_=".length $h{$_}} sort keys %h), "\n";
+check perl perl -e 'my %h; $h{$_ % 97} .= chr(65+$_%26) for 1..'$((amount * 2000))';
+print join(",", map {"$_=".length $h{$_}} sort keys %h), "\n";
 use Time::HiRes "ualarm"; $SIG{ALRM}=sub{die "alarm\n"}; eval {ualarm 100000; 1 while 1;}; print $@;'
-check git bash -c 'rm -rf repo && git init -q repo && cd repo && for i in 1 2 3; do seq 1 $((i * 300)) >list; echo "$i" >"file$i"; git add . && git commit -qm "change $i"; done
-git log --stat --format="%H %an %ad %s" && git grep -n 77 HEAD~1 -- list && git diff HEAD~2 | tail -3 && git gc -q && git fsck --strict && git checkout -q -b side HEAD~1 &&
+check git bash -c 'rm -rf repo && git init -q repo && cd repo &&
+for i in 1 2 3; do seq 1 $((i * 300)) >list; echo "$i" >"file$i"; git add . && git commit -qm "change $i"; done
+git log --stat --format="%H %an %ad %s" && git grep -n 77 HEAD~1 -- list && git diff HEAD~2 | tail -3 &&
+git gc -q && git fsck --strict && git checkout -q -b side HEAD~1 &&
 echo x >>file1 && git commit -qam side && git merge -q --no-edit master && git log --oneline --graph'
 check xz bash -c 'xz -T2 -1 -c --block-size=50000 data | md5sum'
-check openssl bash -c 'openssl dgst -sha512 data; for c in aes-256-ctr chacha20 aria-128-cbc; do openssl enc -$c -K $(printf %064d 7) -iv $(printf %032d 9) -in data 2>/dev/null | md5sum; done
+check openssl bash -c 'openssl dgst -sha512 data
+for c in aes-256-ctr chacha20 aria-128-cbc; do
+    openssl enc -$c -K $(printf %064d 7) -iv $(printf %032d 9) -in data 2>/dev/null | md5sum
+done
 openssl genrsa 1024 2>/dev/null | openssl rsa -check -noout; openssl prime 1000003'
 check gcc bash -c 'echo "int main(void){return 3;}" >m.c; gcc -O2 m.c -o m && ./m; echo $?'
 check exceptions bash -c 'g++ -O1 exceptions.cc -o exceptions && exec ./exceptions'
@@ -116,8 +128,10 @@ cxx=$(ldd exceptions | awk '/libstdc/ { print $3 }')
 modes=(STALK_EXCLUDE="$(basename "$(readlink -f "$cxx")")" STALK_EXCLUDE=libgcc_s.so.1 STALK_EXCLUDE=libc.so.6)
 check 'exceptions, excluded' ./exceptions
 modes=("$@")
-check lua lua5.4 -e 'local ok, e = pcall(error, {}) print(ok) local s = {} for i = 1, '$((amount * 500))' do s[i] = string.format("%d", i) end print(#table.concat(s))'
-check node node -e 'function f(n) { return n < 2 ? n : f(n-1) + f(n-2) } console.log(f(22), JSON.stringify({a: [1, {b: 3}]}));
+check lua lua5.4 -e 'local ok, e = pcall(error, {}) print(ok)
+local s = {} for i = 1, '$((amount * 500))' do s[i] = string.format("%d", i) end print(#table.concat(s))'
+check node node -e 'function f(n) { return n < 2 ? n : f(n-1) + f(n-2) }
+console.log(f(22), JSON.stringify({a: [1, {b: 3}]}));
 try { null.x } catch (e) { console.log(e.constructor.name) }'
 # Compilers at run time change code that other threads run: nobody could promise that it stays as it is.
 cat >Work.java <<'END'

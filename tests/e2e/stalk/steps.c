@@ -1,5 +1,5 @@
-/* steps PROGRAM [ARGUMENT...]: runs it one instruction at a time and prints the places of all instructions of its own file that it
- * executes, in order, as offsets from where the file is loaded. What it writes goes to stderr. */
+/* steps PROGRAM [ARGUMENT...]: runs it one instruction at a time and prints the places of all instructions of its own
+ * file that it executes, in order, as offsets from where the file is loaded. What it writes goes to stderr. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

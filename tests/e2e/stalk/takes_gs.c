@@ -1,4 +1,5 @@
-/* A thread takes GS for itself and uses it until the program ends; its first output tells that it has, and its pid. Ends with 0 when told to. */
+/* A thread takes GS for itself and uses it until the program ends; its first output says that it has, and its pid.
+ * Ends with 0 when asked to. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""unharmed.py --contrail C --build DIR [--times N] [NAME...]: programs that are easily harmed, taken over and let go again.
+"""unharmed.py --contrail C --build DIR [--times N] [NAME...]: programs that are easily harmed, taken over and let go
+again.
 
 Each is attached to and followed in turns. Afterwards it has ended rightly, and its memory is what it was.
 Exit status: 0 passed, 1 failed."""
@@ -91,7 +92,8 @@ def test_threads(b):
 
 
 def test_forks(b):
-    """Each process of many is followed, and costs little: pages that the recorder touches, which do not depend on the machine's load."""
+    """Each process of many is followed, and costs little: pages that the recorder touches, which do not depend on the
+    machine's load."""
     forks, pages_each = 100, 3000
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
     plain = b.shop.run([b.build("forks"), str(forks)])
@@ -177,7 +179,8 @@ def main():
         finally:
             bench.shop.close()
         failed += bool(problem)
-        print("%s %s%s" % ("FAILED " if problem else "ok     ", name, " (%s)" % (problem or said) if problem or said else ""))
+        print("%s %s%s" % ("FAILED " if problem else "ok     ", name, " (%s)" % (problem or said) if problem
+                           or said else ""))
         sys.stdout.flush()
     return 1 if failed else 0
 

@@ -1,5 +1,6 @@
-/* Reads and writes through io_uring until SIGTERM, so that threads of the kernel's work in this process; prints its pid first, and in the end
- * whether every answer was right. Argument "poll": a thread of the kernel's takes what is asked. Status 77: there is no io_uring here. */
+/* Reads and writes through io_uring until SIGTERM, so that threads of the kernel's work in this process; prints its pid
+ * first, and in the end whether every answer was right. Argument "poll": a thread of the kernel's takes what is asked.
+ * Status 77: there is no io_uring here. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/io_uring.h>

@@ -1,4 +1,5 @@
-/* vforks N: makes N children by vfork, of which another thread kills some before they execute a program. Prints how many ended as they may. */
+/* vforks N: makes N children by vfork, of which another thread kills some before they execute a program. Prints how
+ * many ended as they may. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""zoo.py [options] NAME...: the programs of ../record followed by `contrail stalk` from their first instruction to their end.
+"""zoo.py [options] NAME...: the programs of ../record followed by `contrail stalk` from their first instruction to
+their end.
 
-Each is built as ../record/README.md tells, run natively and followed: output, errors and exit code must be equal, the trace
-must verify, nothing may be left behind, and the calls must be the expected ones. A name may carry a variant: jumps:clang. Exit
-status: 0 passed, 1 failed, 77 skipped."""
+Each is built as ../record/README.md says, run natively and followed: output, errors and exit code must be equal, the
+trace must verify, nothing may be left behind, and the calls must be the expected ones. A name may carry a variant:
+jumps:clang. Exit status: 0 passed, 1 failed, 77 skipped."""
 import argparse
 import os
 import sys
@@ -18,7 +19,7 @@ from recorder import Workshop  # noqa: E402
 for variant, (compiler, compiling, linking, after) in building.VARIANTS.items():
     building.VARIANTS[variant] = (compiler, compiling + ["-fno-optimize-sibling-calls"], linking, after)
 
-# Programs whose trees are told differently when they are followed, and why; their traces must verify all the same.
+# Programs whose trees differ when they are followed, and why; their traces must verify all the same.
 ENTRIES = "hooks know these functions on entry only"
 NO_TREES = {
     "coroutines": "frames of another stack look left",

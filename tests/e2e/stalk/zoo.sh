@@ -1,5 +1,6 @@
 #!/bin/bash
-# The hazard programs (tests/e2e/record/programs), built by gcc and by clang, natively and followed: same output, same exit status.
+# The hazard programs (tests/e2e/record/programs), built by gcc and by clang, natively and followed: same output, same
+# exit status.
 #   zoo.sh PRELOAD PROGRAMS [MODE...]   modes as in programs.sh
 preload=$(realpath "$1") || exit 1
 programs=$2
@@ -8,9 +9,10 @@ shift 2
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 failed=0
-# Those that print what differs from run to run, or what they are linked with, and those that need more than one file, or flags of their own. (crowd takes a
-# busy machine for an error.)
-left_out=' clock crowd descriptors surroundings constructors uses_library uses_library_old uses_library_new dlopen_plugin turns_boost turns_stackless takes_gs zero_pointers '
+# Those that print what differs from run to run, or what they are linked with, and those that need more than one file,
+# or flags of their own. (crowd takes a busy machine for an error.)
+left_out=' clock crowd descriptors surroundings constructors uses_library uses_library_old uses_library_new'
+left_out="$left_out dlopen_plugin turns_boost turns_stackless takes_gs zero_pointers "
 
 build() { # compiler for C, for C++
     for source in "$programs"/*.c "$programs"/*.cc; do

@@ -1,4 +1,5 @@
-/* A library with functions that only debug information names, built in many ways by the tests of debug files and lines. */
+/* A library with functions that only debug information names, built in many ways by the tests of debug files and
+ * lines. */
 __attribute__((visibility("default"))) int debug_sample_global(int x);
 
 static int inlined_inner(int x) {

@@ -1,4 +1,4 @@
-/* One function of each kind that a function table tells apart. functions_test.c knows them by name; nothing runs. */
+/* One function of each kind that a function table distinguishes. functions_test.c knows them by name; nothing runs. */
 
     .text
 

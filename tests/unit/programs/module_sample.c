@@ -1,5 +1,5 @@
-/* A library for module_test: a few functions, one with a jump table. With RETURN_MAP it looks like one of a runtime that
- * keeps a table of return addresses. */
+/* A library for module_test: a few functions, one with a jump table. With RETURN_MAP it looks like one of a runtime
+ * that keeps a table of return addresses. */
 
 #define PUBLIC __attribute__((visibility("default"), noinline))
 

@@ -1,8 +1,8 @@
-/* A process to be looked at from outside: named threads, each standing in functions of known names. Writes "ready" when
+/* A process to be looked at from outside: named threads, each in functions of known names. Writes "ready" when
  * all are on their way there, then waits until its input ends. What `changed` prints was put into a register by a test.
  *
- * Also built with the library that hooks (HOOKED): 1: it hooks its own functions first, 2: and those of libc, 3: its own,
- * with a listener. */
+ * Also built with the library that hooks (HOOKED): 1: it hooks its own functions first, 2: and those of libc, 3: its
+ * own, with a listener. */
 #include <errno.h>
 #include <sched.h>
 #include <pthread.h>

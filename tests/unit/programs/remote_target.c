@@ -1,8 +1,8 @@
 /* A process for tests to stop and to make calls in: remote_target MODE
  *
- * It prints a line "ready SUM_OF_SIX FAULT STACK" (addresses), does over and over what the mode says (modes that prepare
- * something have done so when the line is there), checks that nothing of it goes wrong, and ends when its standard input ends: with the line "handled N" (signals) and exit code 0, or 1 when
- * something was wrong. */
+ * It prints a line "ready SUM_OF_SIX FAULT STACK" (addresses), does over and over what the mode says (modes that
+ * prepare something have done so when the line is there), checks that nothing of it goes wrong, and ends when its
+ * standard input ends: with the line "handled N" (signals) and exit code 0, or 1 when something was wrong. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -251,7 +251,7 @@ static void do_seccomp(void) { /* forbids mmap and personality: with EPERM */
     do_nanosleep();
 }
 
-/* remote_target tracer PID: somebody who traces that process until the end. */
+/* remote_target tracer PID: traces that process until the end. */
 static int trace(int pid) {
     char byte;
     if (ptrace(PTRACE_SEIZE, pid, 0, 0) != 0)

@@ -1,7 +1,7 @@
 /* int spin_and_check(uint64_t iterations, const void *in, void *out)
  *
- * Spins with known values in every register, the flags, the red zone and the vector registers; 0 when they are all still
- * there. The vector registers (16 times 16 bytes) come from `in` and are stored to `out`. */
+ * Spins with known values in every register, the flags, the red zone and the vector registers; 0 when they are all
+ * still there. The vector registers (16 times 16 bytes) come from `in` and are stored to `out`. */
         .set    FLAGS, 0xc95            /* CF PF AF SF OF DF */
         .set    PATTERN, 0x12345600
 

@@ -1,5 +1,6 @@
-/* A small process to record. It says "ready", then calls work() again and again until it is told otherwise: SIGTERM ends it with
- * code 7, SIGUSR1 makes it execute itself anew (as "again"). With the argument "quick" it ends by itself, with code 3. */
+/* A small process to record. It says "ready", then calls work() again and again until a signal comes: SIGTERM
+ * ends it with code 7, SIGUSR1 makes it execute itself again (as "again"). With the argument "quick" it ends by itself,
+ * with code 3. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* A process to make plans of: loads the libraries it is told to, says so, and waits. */
+/* A process to make plans of: loads the libraries of its arguments, says so, and waits. */
 #include <stdio.h>
 #include <unistd.h>
 #ifndef ALONE
@@ -14,7 +14,7 @@ __attribute__((noinline)) static int subject_recursion(int n) {
     return n < 2 ? n : subject_recursion(n - 1) + subject_recursion(n - 2) + subject_function(n);
 }
 
-/* In an executable segment of its own, where the linker is told to make one. */
+/* In an executable segment of its own, where the linker is asked to make one. */
 __attribute__((noinline, section(".far_text"))) static int subject_far(int x) {
     for (int i = 0; i < 3; i++)
         x = subject_function(x);

@@ -1,6 +1,6 @@
-/* contained [OPTION]... COMMAND...: runs a command as Docker's defaults do, without Docker: in namespaces of its own for
- * processes, mounts, names and messages, with Docker's capabilities and a seccomp filter that forbids what the published default
- * profile forbids.
+/* contained [OPTION]... COMMAND...: runs a command as Docker's defaults do, without Docker: in namespaces of its own
+ * for processes, mounts, names and messages, with Docker's capabilities and a seccomp filter that forbids what the
+ * published default profile forbids.
  *   --join PID   enters the container whose first process is PID (docker exec)
  *   --ptrace     with --cap-add SYS_PTRACE
  *   --kill       a call that is forbidden kills (Docker's answers EPERM)

@@ -1,4 +1,5 @@
-/* subject [WORD]...: makes calls, on threads that come and go, until it gets SIGTERM: then it prints how many rounds it made.
+/* subject [WORD]...: makes calls, on threads that come and go, until it gets SIGTERM: then it prints how many rounds it
+ * made.
  *   --once     one round, with a child that it forks and a program that it executes there
  *   --filter   with one more seccomp filter, which kills for memfd_create
  *   --locked   all its memory is locked, and it may lock no more

@@ -41,7 +41,7 @@ static FN uint64_t work(int times) {
     return x;
 }
 
-/* Known values stand in all vector registers for a while; whoever stops us must bring them back. */
+/* Known values are in all vector registers for a while; a tracer that stops us must bring them back. */
 static FN int vectors_kept(uint64_t seed) {
     static __thread uint64_t in[64] __attribute__((aligned(64))), out[64] __attribute__((aligned(64)));
     for (int i = 0; i < 64; i++)

@@ -1,5 +1,5 @@
-/* Ends in many ways, by argv[1]; argv[2] is a file into which it writes how often it has called step, per thread. What it prints is
- * the same untraced. For crashes.py. */
+/* Ends in many ways, by argv[1]; argv[2] is a file into which it writes how often it has called step, per thread. What
+ * it prints is the same untraced. For crashes.py. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +71,7 @@ __attribute__((noinline)) void bus(void) {
     unlink(path);
     volatile char *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     walk(0, STEPS);
-    *at = 1; /* behind the end of the file */
+    *at = 1; /* past the end of the file */
 }
 
 __attribute__((noinline)) void ill(void) {
@@ -263,7 +263,7 @@ static void jobs(void) {
         ;
 }
 
-/* Work until standard input ends, for those who attach, detach and kill. Signals come all the time. */
+/* Work until standard input ends, for tests that attach, detach and kill. Signals come all the time. */
 static void serve(void) {
     struct sigaction action = {.sa_handler = count};
     sigaction(SIGUSR1, &action, NULL);

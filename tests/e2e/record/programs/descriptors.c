@@ -25,7 +25,8 @@ static FN void list_descriptors(void) {
     close(copy);
 }
 
-/* Files that are mapped, with their permissions: contrail adds none but its shared memory, and makes no text writable. */
+/* Files that are mapped, with their permissions: contrail adds none but its shared memory, and makes no text
+ * writable. */
 static FN void list_files(void) {
     FILE *maps = fopen("/proc/self/maps", "r");
     char line[8192], permissions[8], path[4096];

@@ -1,7 +1,8 @@
-/* Handlers of faults, as runtimes of languages have them: they look at the program counter in the signal frame, whether it is in
- * their own code, and go on elsewhere, or let the instruction run again, or leave it out. The faults happen in the first instructions of
- * functions, which is where a recorder moves them from, and at the end of the stack, at every distance from it.
- * Also what the program is told of its handlers. Everything is done twice: before and after wait_for_end(). */
+/* Handlers of faults, as runtimes of languages have them: they look at the program counter in the signal frame, whether
+ * it is in their own code, and go on elsewhere, or let the instruction run again, or leave it out. The faults happen in
+ * the first instructions of functions, which is where a recorder moves them from, and at the end of the stack, at every
+ * distance from it. Also what the program can ask of its handlers. Everything is done twice: before and after
+ * wait_for_end(). */
 #include "zoo.h"
 #include <limits.h>
 #include <pthread.h>
@@ -211,7 +212,7 @@ static FN void stack_ends(void) {
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* ---- what the program is told ---- */
+/* ---- what the program can ask ---- */
 
 static FN void plain(int number) {
     handled += number;

@@ -1,5 +1,5 @@
-/* Faults that become exceptions (-fnon-call-exceptions): the handler throws, and the unwinder begins at the instruction that had the
- * fault, the first or second of its function. And a walk over the stack from there. */
+/* Faults that become exceptions (-fnon-call-exceptions): the handler throws, and the unwinder begins at the instruction
+ * that had the fault, the first or second of its function. And a walk over the stack from there. */
 #include "zoo.h"
 #include <csignal>
 #include <cstdint>
@@ -28,7 +28,7 @@ extern "C" FN long framed(const volatile long *p) {
 }
 
 static _Unwind_Reason_Code on_frame(struct _Unwind_Context *context, void *found) {
-    int before = 0; /* it is the instruction itself, not the one behind a call */
+    int before = 0; /* it is the instruction itself, not the one after a call */
     uintptr_t pc = _Unwind_GetIPInfo(context, &before);
     void *function = _Unwind_FindEnclosingFunction(reinterpret_cast<void *>(pc + (before != 0)));
     if (function == reinterpret_cast<void *>(value) || function == reinterpret_cast<void *>(framed))

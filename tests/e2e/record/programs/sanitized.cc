@@ -1,8 +1,8 @@
-/* A program for compilers' sanitizers. What its first argument says happens below a few named functions, so that a report has
- * stacks that can be compared: leaks, memory used after it was freed, races, overflows.
+/* A program for compilers' sanitizers. What its first argument says happens below a few named functions, so that a
+ * report has stacks that can be compared: leaks, memory used after it was freed, races, overflows.
  *
- * What went wrong here: the leak checker's tracer, a clone without a thread pointer of its own, took its parent's open calls for its
- * own; and the sanitizers' walk along frame pointers, at each malloc, found stubs in place of callers. */
+ * What went wrong here: the leak checker's tracer, a clone without a thread pointer of its own, took its parent's open
+ * calls for its own; and the sanitizers' walk along frame pointers, at each malloc, found stubs in place of callers. */
 #include "zoo.h"
 #include <pthread.h>
 #include <sched.h>

@@ -34,7 +34,7 @@ static FN void through(void) {
 static FN void on_fault(int number, siginfo_t *info, void *context) {
     leaf(number);
     (void)info;
-    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] += 2; /* behind the ud2 */
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] += 2; /* after the ud2 */
 }
 
 static FN void fault(void) {

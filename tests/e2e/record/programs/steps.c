@@ -1,5 +1,6 @@
-/* Walks its own stack with libunwind, step by step and at once, and prints places in the program: as untraced. Two libraries have
- * the name and the functions, GNU's old one and LLVM's. Where one is not installed nothing is printed of it. */
+/* Walks its own stack with libunwind, step by step and at once, and prints places in the program: as untraced. Two
+ * libraries have the name and the functions, GNU's old one and LLVM's. Where one is not installed nothing is printed of
+ * it. */
 #include "zoo.h"
 #include <dlfcn.h>
 #include <signal.h>

@@ -1,4 +1,5 @@
-/* Prints what a program inherits and can ask the kernel about itself: arguments, environment, limits, signals, traits. */
+/* Prints what a program inherits and can ask the kernel about itself: arguments, environment, limits, signals,
+ * traits. */
 #include "zoo.h"
 #include <sched.h>
 #include <signal.h>

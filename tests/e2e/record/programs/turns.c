@@ -1,9 +1,9 @@
 /* Coroutines that all run the same functions, and take turns: turns HOW COUNT ROUNDS [hold | thread | far]
  *
- * HOW: ucontext; switch: a function of a few instructions. Number k goes k % 5 calls deep in each round, and is suspended there.
- * Stacks lie side by side, as malloc gives them. hold: after the first round, when each is suspended, the program prints a line and
- * waits for one. thread: not the main thread does it all. far: stacks are multiples of 4 GiB away from the main one. Functions that a
- * round leaves open: none. */
+ * HOW: ucontext; switch: a function of a few instructions. Number k goes k % 5 calls deep in each round, and is
+ * suspended there. Stacks lie side by side, as malloc gives them. hold: after the first round, when each is suspended,
+ * the program prints a line and waits for one. thread: not the main thread does it all. far: stacks are multiples of 4
+ * GiB away from the main one. Functions that a round leaves open: none. */
 #include "../../stack_switch.h"
 
 #include <pthread.h>

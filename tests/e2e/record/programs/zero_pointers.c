@@ -1,5 +1,6 @@
-/* Threads as Go makes them: no C library, a function that makes the clone system call with arguments of its own, and zero in the word where a
- * library has the thread's own address. Each thread calls `leaf` CALLS times, all at the same time. Prints "right". */
+/* Threads as Go makes them: no C library, a function that makes the clone system call with arguments of its own, and
+ * zero in the word where a library has the thread's own address. Each thread calls `leaf` CALLS times, all at the same
+ * time. Prints "right". */
 enum { THREADS = 4, CALLS = 5000, STACK = 65536, SET_FS = 0x1002 };
 enum { NR_WRITE = 1, NR_YIELD = 24, NR_EXIT = 60, NR_ARCH_PRCTL = 158, NR_EXIT_GROUP = 231 };
 

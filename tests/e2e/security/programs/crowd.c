@@ -1,4 +1,5 @@
-/* crowd plain|code|modules: as many mappings as the system allows: of data, of executable memory of no file, of libraries. */
+/* crowd plain|code|modules: as many mappings as the system allows: of data, of executable memory of no file, of
+ * libraries. */
 #include "hostile.h"
 #include <fcntl.h>
 #include <string.h>

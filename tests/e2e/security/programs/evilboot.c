@@ -1,8 +1,10 @@
-/* A process that was never recorded, with tables in its memory as a recorder that was killed leaves them, crafted to do harm to
- * whoever cleans up after that recorder: evilboot MODE FILE OTHER. FILE gets a number that grows as long as the process runs, and
- * behind it what is in the slot of a return address; OTHER is a file that some modes map.
+/* A process that was never recorded, with tables in its memory as a recorder that was killed leaves them, crafted to do
+ * harm to the command that cleans up after that recorder: evilboot MODE FILE OTHER. FILE gets a number that grows as
+ * long as the process runs, and after it what is in the slot of a return address; OTHER is a file that some modes map.
  *
- * The shared memory, found by its name, leads to boot, that to the runtime, that to a block, to which a thread's GS leads too. The thread's stack is the lowest part of a large mapping, and what lies above it may look like frames of handlers. */
+ * The shared memory, found by its name, leads to boot, that to the runtime, that to a block, to which a thread's GS
+ * leads too. The thread's stack is the lowest part of a large mapping, and what lies above it may look like frames of
+ * handlers. */
 #include "abi/boot_abi.h"
 #include "abi/shm_abi.h"
 #include "abi/stalk_abi.h"
@@ -123,7 +125,7 @@ static void true_chain(void) {
     slot = ret;
 }
 
-/* A file that we may only read, and that is to be written by whoever takes this patch back. */
+/* A file that we may only read, and that is to be written by a command that takes this patch back. */
 static void patches_file(void) {
     int fd = open(other, O_RDONLY);
     uint8_t *at = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
@@ -194,7 +196,7 @@ static void claims_init(void) {
     claim(1);
 }
 
-/* For who walks the stacks: return addresses that are looked for in a list without an end. */
+/* For a command that walks the stacks: return addresses that are looked for in a list without an end. */
 static void long_search(void) {
     memcpy(code, "\xf3\x90\xeb\xfc", 4); /* pause; jmp */
     growing_blocks();
@@ -215,7 +217,7 @@ static void chatter(void) {
         (void)syscall(SYS_getppid);
 }
 
-/* What the filter forbids, in the case that whoever calls this has lifted it. */
+/* What the filter forbids, in case the caller has lifted it. */
 static void escape(void) {
     static const char name[] = "escaped";
     (void)syscall(SYS_prctl, PR_SET_NAME, name);
@@ -326,6 +328,6 @@ int main(int count, char **words) {
     usleep(100000);
     puts("ready");
     fflush(stdout);
-    for (;;) /* whoever makes a call here makes it with this thread */
+    for (;;) /* a call that is made here is made with this thread */
         (void)pause();
 }

@@ -1,8 +1,9 @@
-/* goheap PID|PROGRAM START SIZE (hexadecimal): leaves free memory only where process PID has its heap, as all Go programs have
- * theirs at one address, so that contrail's memory comes to lie there; then says that PID was just forked.
+/* goheap PID|PROGRAM START SIZE (hexadecimal): leaves free memory only where process PID has its heap, as all Go
+ * programs have theirs at one address, so that contrail's memory comes to lie there; then says that PID was just
+ * forked.
  *
- * Whoever believes it writes to that address in PID, and maps a new lane over its heap. PROGRAM: it is a child indeed, but executes a
- * program with more rights. */
+ * A recorder that believes it writes to that address in PID, and maps a new lane over its heap. PROGRAM: it is a child
+ * indeed, but executes a program with more rights. */
 #include "hostile.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* gone unmapped|moved|protected: takes the lane away from contrail's agent while it is recorded, and calls nothing any more. */
+/* gone unmapped|moved|protected: takes the lane away from contrail's agent while it is recorded, and calls nothing any
+ * more. */
 #include "hostile.h"
 #include <string.h>
 #include <sys/mman.h>

@@ -1,8 +1,9 @@
 /* What the hostile programs share: a heartbeat, the lane that contrail has mapped into them, and writing to it.
  *
- * Each program does one kind of harm to whoever records it, and must go on working itself: hostile_beat() leaves a byte in standard
- * output every few milliseconds. Standard error has a line "attacked" once the harm is done, so that no test passes because
- * nothing happened. Writes go through the kernel: what is not mapped any more, or not writable, is no crash of ours. */
+ * Each program does one kind of harm to its recorder, and must go on working itself: hostile_beat() leaves a byte
+ * in standard output every few milliseconds. Standard error has a line "attacked" once the harm is done, so that no
+ * test passes because nothing happened. Writes go through the kernel: what is not mapped any more, or not writable, is
+ * no crash of ours. */
 #ifndef HOSTILE_H
 #define HOSTILE_H
 
@@ -29,7 +30,7 @@ bool hostile_find_lane(struct hostile_lane *lane);
 /* Beats until there is one, and until recording has begun. */
 void hostile_wait_for_lane(struct hostile_lane *lane);
 
-/* Without a call: whoever has broken the agent in his own process must keep away from functions that are hooked. */
+/* Without a call: a program that has broken the agent in itself must keep away from functions that are hooked. */
 #define HOSTILE_INLINE static inline __attribute__((always_inline))
 
 HOSTILE_INLINE long hostile_call(long number, long a, long b, long c, long d, long e, long f) {

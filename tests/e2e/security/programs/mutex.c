@@ -1,7 +1,7 @@
 /* mutex WHAT WHERE (hexadecimal): changes the list in the mutex by which contrail shows that it lives.
  *
- * The C library keeps robust mutexes of a thread in a list. One that lies in memory of the target is an element whose neighbours
- * the target chooses: taking it out of the list writes WHAT to a place beside WHERE, in contrail. */
+ * The C library keeps robust mutexes of a thread in a list. One that lies in memory of the target is an element whose
+ * neighbours the target chooses: taking it out of the list writes WHAT to a place beside WHERE, in contrail. */
 #include "hostile.h"
 #include <pthread.h>
 #include <stdlib.h>

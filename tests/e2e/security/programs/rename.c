@@ -1,4 +1,4 @@
-/* rename: its names, command line and thread names are commands for the terminal of whoever prints them. */
+/* rename: its names, command line and thread names are commands for the terminal where they are printed. */
 #include "hostile.h"
 #include <pthread.h>
 #include <string.h>

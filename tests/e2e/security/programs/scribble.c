@@ -1,10 +1,10 @@
 /* scribble MODE SEED: writes over the lane while it is recorded.
  *
- * anywhere, control_block, layout (sizes and offsets), chunks, threads, marks, segments: values at places of these parts;
- * tables: of what a followed process has besides. requests: a flood of requests that say a library was loaded.
- * depth: chunks of events that begin four billion calls deep. generations: each chunk is of a thread that nobody has seen
- * before. words: chunks change their state all the time. events: times and hooks that cannot be. names: thread slots
- * with names that do not end, and with bytes that terminals obey. */
+ * anywhere, control_block, layout (sizes and offsets), chunks, threads, marks, segments: values at places of these
+ * parts; tables: of what a followed process has besides. requests: a flood of requests that say a library was loaded.
+ * depth: chunks of events that begin four billion calls deep. generations: each chunk is of a thread that nobody has
+ * seen before. words: chunks change their state all the time. events: times and hooks that cannot be. names: thread
+ * slots with names that do not end, and with bytes that terminals obey. */
 #include "hostile.h"
 #include "abi/stalk_abi.h"
 #include <contrail/hook.h>
@@ -177,8 +177,8 @@ HOSTILE_INLINE void names(void) {
 
 /* clang-format off */
 #define MODES(X) \
-    X(anywhere) X(control_block) X(layout) X(chunks) X(threads) X(requests) X(marks) X(segments) X(depth) X(generations) \
-    X(words) X(events) X(names) X(tables)
+    X(anywhere) X(control_block) X(layout) X(chunks) X(threads) X(requests) X(marks) X(segments) X(depth) \
+    X(generations) X(words) X(events) X(names) X(tables)
 /* clang-format on */
 
 #define NUMBER(mode) MODE_##mode,

@@ -1,8 +1,8 @@
 /* seals map_files|descriptor: gets at the file of the shared memory and makes it shorter, longer, or maps it once more.
  *
- * map_files: opens it by its mapping in /proc, as a process with enough rights can. descriptor: a helper that shares the table of
- * descriptors without being a thread is not stopped, and copies the descriptor while contrail has it open there.
- * Says what succeeded: "shrunk", "grown", "mapped". Contrail reads memory that is gone when one does. */
+ * map_files: opens it by its mapping in /proc, as a process with enough rights can. descriptor: a helper that shares
+ * the table of descriptors without being a thread is not stopped, and copies the descriptor while contrail has it open
+ * there. Says what succeeded: "shrunk", "grown", "mapped". Contrail reads memory that is gone when one does. */
 #include "hostile.h"
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,8 @@
-/* swap other|short|nothing: a child puts something else in the place of the lane, then its parent says that it was forked.
+/* swap other|short|nothing: a child puts something else in the place of the lane, then its parent says that it was
+ * forked.
  *
- * other: memory of its own with the same name. short: the same, one page of it. nothing: there is no mapping any more. The child
- * calls nothing that is hooked. */
+ * other: memory of its own with the same name. short: the same, one page of it. nothing: there is no mapping any more.
+ * The child calls nothing that is hooked. */
 #include "hostile.h"
 #include <signal.h>
 #include <string.h>

@@ -1,6 +1,7 @@
-/* victim: a process of another user that has nothing to do with it all. Its heap is where Go programs have theirs; it looks at it
- * again and again and says so in standard error when anything has changed. The pages between the marks are never touched, so whoever
- * writes to one makes the process larger. A second thread sleeps: whoever stops the process, for however short a time, makes it switch. */
+/* victim: a process of another user that has nothing to do with it all. Its heap is where Go programs have theirs; it
+ * looks at it again and again and says so in standard error when anything has changed. The pages between the marks are
+ * never touched, so a write to one makes the process larger. A second thread sleeps: a stop of the process,
+ * for however short a time, makes it switch. */
 #include "hostile.h"
 #include <pthread.h>
 #include <string.h>
