@@ -25,7 +25,8 @@ enum ct_wx_mode {
 
 struct ct_arena;
 
-/* Code will be at most `reach` bytes from anywhere in [start, end), as ct_machine.branch_reach. CT_ERR_OUT_OF_RANGE when no address space is left there. */
+/* Code will be at most `reach` bytes from anywhere in [start, end), as ct_machine.branch_reach. CT_ERR_OUT_OF_RANGE:
+ * no address space is left there. */
 int ct_arena_create(struct ct_arena **out, uint64_t start, uint64_t end, uint64_t reach, enum ct_wx_mode mode);
 void ct_arena_destroy(struct ct_arena *arena);
 enum ct_wx_mode ct_arena_mode(const struct ct_arena *arena);

@@ -52,8 +52,8 @@ struct ct_cfa_step {
     struct ct_unwind_rule rule;
 };
 
-/* Decodes instructions up to the last that still applies at `pc_offset`, and calls `apply` for each that does not move on.
- * False: `apply` returned false, or an instruction is damaged or not known. */
+/* Decodes instructions up to the last that still applies at `pc_offset`, and calls `apply` for each that does not move
+ * on. False: `apply` returned false, or an instruction is damaged or not known. */
 bool ct_cfa_each(const struct ct_cfa_rules *rules, struct ct_reader code, uint64_t pc_offset,
                  bool (*apply)(void *arg, const struct ct_cfa_step *step), void *arg);
 

@@ -209,8 +209,8 @@ enum ct_trace_step {
     CT_TRACE_STEP_EVENT,
     CT_TRACE_STEP_CODE, /* only thread and time of the event are set: not later than the thread's next event */
 };
-/* Like ct_trace_cursor_next, for such cursors too. A DAMAGED record is the last one of its thread; ct_trace_cursor_problem
- * says what is wrong, until the cursor is closed. */
+/* Like ct_trace_cursor_next, for such cursors too. A DAMAGED record is the last one of its thread;
+ * ct_trace_cursor_problem says what is wrong, until the cursor is closed. */
 struct ct_code_record;
 enum ct_trace_step ct_trace_next_step(struct ct_trace_cursor *cursor, struct ct_trace_event *event,
                                       struct ct_code_record *record);

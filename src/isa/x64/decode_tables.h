@@ -47,7 +47,8 @@ enum {
 
 /* clang-format off */
 enum special {
-    S_NONE, S_SREG, S_SREGW, S_CR, S_DR, S_BND, S_BNDE, S_TILE, S_SIBMEM, S_TILE3, S_VSIB, S_GATHER, S_BNDMIB, S_DISTINCT
+    S_NONE, S_SREG, S_SREGW, S_CR, S_DR, S_BND, S_BNDE, S_TILE, S_SIBMEM, S_TILE3, S_VSIB, S_GATHER, S_BNDMIB,
+    S_DISTINCT
 };
 /* clang-format on */
 
