@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define CT_BOOT_MAGIC   0x544f4f42u /* "BOOT" */
-#define CT_BOOT_VERSION 4u
+#define CT_BOOT_VERSION 5u
 
 struct ct_boot_thread {
     int32_t tid; /* as the thread sees it */

@@ -152,6 +152,11 @@ int ct_hooks_flush(struct ct_hooks *set) {
 }
 
 static void count_blocks(const struct ct_hooks *set, const struct ct_set_guard *g, struct ct_hooks_statistics *out) {
+    const struct ct_counters *retired = &set->runtime->retired;
+    out->guarded_calls = retired->guarded_calls;
+    out->deep_calls = retired->deep_calls;
+    out->left_frames = retired->left_frames;
+    out->abandoned = retired->abandoned;
     for (const struct ct_block *b = set->runtime->blocks; b; b = b->next) {
         out->guarded_calls += b == g->block ? g->guarded_calls : b->counters->guarded_calls;
         out->deep_calls += b->counters->deep_calls;
@@ -181,7 +186,6 @@ int ct_hooks_statistics(struct ct_hooks *set, struct ct_hooks_statistics *out) {
     struct ct_set_guard g = ct_set_lock(set);
     if (g.status)
         return g.status;
-    own = set->runtime->retired;
     count_blocks(set, &g, &own);
     count_functions(set, &own);
     own.threads = set->runtime->threads_seen;

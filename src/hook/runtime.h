@@ -208,7 +208,7 @@ struct ct_runtime {
     struct ct_vectors vectors;
     struct ct_shadow *parked; /* frames that were left, by slot: if one returns after all, it is found here */
     uint64_t parked_count;
-    struct ct_hooks_statistics retired; /* counters of blocks that were reused */
+    struct ct_counters retired; /* of blocks that were reused */
     uint64_t threads_seen;
     uint32_t reports_stacks; /* events of kind CT_EVENT_STACK are wanted */
     uint64_t boot;           /* where the controller finds its tables again (abi/boot_abi.h) */
@@ -222,6 +222,8 @@ struct ct_runtime {
 /* scripts/gdb/contrail.py knows these offsets. */
 CT_ASSERT_AT(runtime, 0x1168);
 _Static_assert(__builtin_offsetof(struct ct_runtime, hooks) == 72, "RUNTIME_HOOKS");
+/* Controllers of other builds read and write it: a change that moves its fields raises CT_BOOT_VERSION. */
+_Static_assert(__builtin_offsetof(struct ct_runtime, get_cfa) == 216, "CT_BOOT_VERSION");
 _Static_assert(sizeof(struct ct_hook_entry) == 48, "HOOK_SIZE");
 _Static_assert(__builtin_offsetof(struct ct_hook_entry, function) == 32, "HOOK_FUNCTION");
 CT_ASSERT_AT(owner, CT_BLOCK_OWNER);

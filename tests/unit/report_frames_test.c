@@ -209,12 +209,48 @@ static void nonsense(void **state) {
     }
 }
 
+static void open_call(struct ct_frames *f, uint32_t depth) {
+    struct ct_trace_event e = {.timestamp_ns = depth + 1, .function_id = depth, .kind = CT_TRACE_CALL, .depth = depth};
+    assert_non_null(ct_frames_call(f, &e));
+    assert_true(f->used <= f->capacity);
+    assert_true(f->row_count <= f->row_capacity);
+}
+
+static void close_call(struct ct_frames *f, uint32_t depth) {
+    struct ct_trace_event e = {.timestamp_ns = 1 << 20, .function_id = depth, .kind = CT_TRACE_RETURN, .depth = depth};
+    struct ct_frame closed;
+    assert_true(ct_frames_end(f, &e, &closed));
+    assert_int_equal(closed.function, depth);
+    assert_int_equal(closed.start_ns, depth + 1);
+}
+
+/* More open calls than the arrays have room for at first, in new places and in places that were free. */
+static void many_open_calls(void **state) {
+    (void)state;
+    enum { CALLS = 5000, AGAIN = 100 };
+    struct model m = {0};
+    struct ct_frames f = {0};
+    ct_frames_begin(&f, true, on_lost, &m);
+    for (uint32_t depth = 0; depth < CALLS; depth++)
+        open_call(&f, depth);
+    for (uint32_t depth = CALLS; depth-- > AGAIN;)
+        close_call(&f, depth);
+    for (uint32_t depth = AGAIN; depth < 2 * CALLS; depth++)
+        open_call(&f, depth);
+    for (uint32_t depth = 2 * CALLS; depth-- > 0;)
+        close_call(&f, depth);
+    assert_int_equal(f.count, 0);
+    assert_int_equal(m.lost, 0);
+    ct_frames_free(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_lost),
         cmocka_unit_test(gaps_that_are_told_of),
         cmocka_unit_test(gaps_that_nobody_told_of),
         cmocka_unit_test(nonsense),
+        cmocka_unit_test(many_open_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
