@@ -175,7 +175,7 @@ struct ct_hook_info {
     const char *module; /* "" when hooked by address */
 };
 /* Every function that was asked for: first those with a hook, by number, then those that were skipped. Hooks that are
- * added during the walk may be given late or twice. */
+ * added during the walk may be left out. */
 int ct_hooks_next(struct ct_hooks *hooks, uint64_t *position, struct ct_hook_info *info);
 
 /* ---- the built-in recorder ---- */

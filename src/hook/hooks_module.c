@@ -6,6 +6,8 @@
 #include "os/thread.h"
 #include <stdlib.h>
 
+#define SKIPS (1ull << 32) /* there are fewer hook numbers */
+
 /* ---- whole modules ---- */
 
 static int add_skip(struct ct_hooks *set, struct ct_hook_module *m, size_t index, enum ct_hook_skip_reason reason) {
@@ -87,7 +89,8 @@ static void describe_skip(const struct ct_skip_record *s, struct ct_hook_info *i
     info->skip = s->reason;
 }
 
-/* Positions count all numbers first, then the skipped functions. */
+/* Positions count all numbers first. Those of skipped functions begin at SKIPS, so that a hook that is added during a
+ * walk moves none of them. */
 static int find_next(struct ct_hooks *set, uint64_t *position, struct ct_hook_info *info) {
     uint64_t numbers = set->next_number - set->first_number;
     while (*position < numbers) {
@@ -97,9 +100,11 @@ static int find_next(struct ct_hooks *set, uint64_t *position, struct ct_hook_in
             return 1;
         }
     }
-    if (*position - numbers >= set->skip_count)
+    if (*position < SKIPS)
+        *position = SKIPS;
+    if (*position - SKIPS >= set->skip_count)
         return 0;
-    describe_skip(&set->skips[(*position)++ - numbers], info);
+    describe_skip(&set->skips[(*position)++ - SKIPS], info);
     return 1;
 }
 

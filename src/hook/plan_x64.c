@@ -55,8 +55,8 @@ static bool any_within(const struct ct_scan *s, const uint64_t *map, uint64_t fr
 /* End of the bytes after a function that belong to nobody: nops and int3 that nothing refers to. Zeros are not padding:
  * they may be somebody's constants. */
 static uint64_t padding_end(const struct ct_scan *s, uint64_t function, uint64_t end) {
-    size_t behind = ct_scan_behind(s, function);
-    uint64_t limit = behind < s->func_count ? s->funcs[behind].start : s->end, at = end;
+    size_t after = ct_scan_after(s, function);
+    uint64_t limit = after < s->func_count ? s->funcs[after].start : s->end, at = end;
     if (limit > end + MAX_PADDING)
         limit = end + MAX_PADDING;
     while (at < limit) {
@@ -84,7 +84,7 @@ static void take_padding(struct ct_scan *s, uint64_t from, uint64_t to) {
  * a short function before the padding can still be patched. */
 static uint64_t take_springboard(struct ct_scan *s, uint64_t next) {
     uint64_t from = next > s->start + 128 ? next - 128 : s->start, to = next + REACH_SHORT;
-    size_t i = ct_scan_behind(s, from);
+    size_t i = ct_scan_after(s, from);
     for (i = i ? i - 1 : 0; i < s->func_count && s->funcs[i].start <= to; i++) {
         const struct ct_scan_func *f = &s->funcs[i];
         uint64_t limit = padding_end(s, f->start, f->end), low = f->start + LANDING_PAD + JUMP_SIZE;

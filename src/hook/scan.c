@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t ct_scan_behind(const struct ct_scan *s, uint64_t address) {
+size_t ct_scan_after(const struct ct_scan *s, uint64_t address) {
     size_t low = 0, high = s->func_count;
     while (low < high) {
         size_t middle = (low + high) / 2;
@@ -17,8 +17,8 @@ size_t ct_scan_behind(const struct ct_scan *s, uint64_t address) {
 }
 
 long ct_scan_find(const struct ct_scan *s, uint64_t address) {
-    size_t behind = ct_scan_behind(s, address);
-    return behind && s->funcs[behind - 1].start == address ? (long)behind - 1 : -1;
+    size_t after = ct_scan_after(s, address);
+    return after && s->funcs[after - 1].start == address ? (long)after - 1 : -1;
 }
 
 static size_t map_words(const struct ct_scan *s) {

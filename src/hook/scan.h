@@ -95,7 +95,7 @@ static inline const uint8_t *ct_scan_bytes(const struct ct_scan *s, uint64_t add
     return s->code + (address - s->start);
 }
 /* Index of the first function that starts after the address. */
-size_t ct_scan_behind(const struct ct_scan *scan, uint64_t address);
+size_t ct_scan_after(const struct ct_scan *scan, uint64_t address);
 /* Index of the function that starts at the address, or -1. */
 long ct_scan_find(const struct ct_scan *scan, uint64_t address);
 

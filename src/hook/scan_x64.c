@@ -300,10 +300,10 @@ static bool table_entry(const struct ct_scan *s, struct table *t, unsigned i, ui
 /* Reading past the end of a table gives targets that make no sense. Near a function's entry, where they would matter, a
  * target counts only if it is the start of an instruction. */
 static bool is_plausible(const struct ct_scan *s, uint64_t target) {
-    size_t behind = ct_scan_behind(s, target);
-    if (!behind || target - s->funcs[behind - 1].start >= NEAR_ENTRY)
+    size_t after = ct_scan_after(s, target);
+    if (!after || target - s->funcs[after - 1].start >= NEAR_ENTRY)
         return true;
-    uint64_t at = s->funcs[behind - 1].start;
+    uint64_t at = s->funcs[after - 1].start;
     struct ct_x64_insn insn;
     while (at < target && !ct_x64_decode(ct_scan_bytes(s, at), (size_t)(s->end - at), &insn))
         at += insn.length;

@@ -98,7 +98,7 @@ static int set_up_scans(struct ct_target_analysis *a, unsigned threads) {
         count = count < threads ? count : threads;
         size_t first = 0;
         for (uint64_t k = 1; k <= count; k++) {
-            size_t end = k < count ? ct_scan_behind(scan, scan->start + size / count * k) : scan->func_count;
+            size_t end = k < count ? ct_scan_after(scan, scan->start + size / count * k) : scan->func_count;
             a->parts[a->part_count++] = (struct part){.text = i, .first = first, .end = end};
             first = end;
         }
