@@ -8,6 +8,7 @@
 
 #include "code/slab.h"
 #include "os/thread.h"
+#include "stalk/area.h"
 #include "stalk/memory.h"
 #include <contrail/stalker.h>
 #include <stdbool.h>
@@ -62,7 +63,8 @@ struct ct_stalker {
     uint64_t drain_interval_ns;
     int32_t trust;
     uint8_t inline_entries; /* of an inline cache; 0: there are none */
-    bool has_rorx, quick_loop, has_gsbase, follow_children;
+    struct stalk_machine machine;
+    bool follow_children;
     bool tell_stacks;                  /* by events of kind STALK_STACK_EVENT */
     bool tell_sites;                   /* `depth` of a BLOCK is the number of its site */
     const struct stalk_family *family; /* NULL: children are nobody's business */
