@@ -10,7 +10,7 @@ ifeq ($(origin CXX),default)
 CXX := g++
 endif
 
-.PHONY: all tool help setup setup-long demo check test bench check-all check-decoder check-layers format coverage install deb picture clean fidelity torture
+.PHONY: all tool help setup setup-long demo check test bench check-all check-decoder check-layers cross-arm64 format coverage install deb picture clean fidelity torture
 
 all: $(BUILD)/build.ninja ## build everything into build/; the command line tool is build/contrail
 	@ninja -C $(BUILD)
@@ -61,6 +61,9 @@ check-decoder: all ## compare the decoder with Zydis on every executable of this
 check-layers: ## includes go downward only, and the other promises of the folders
 	@scripts/check-layers.sh
 
+cross-arm64: ## build everything for arm64 into build-arm64/tree (reads traces; does not record yet)
+	@scripts/cross-arm64.sh
+
 format: ## format all C and C++ files
 	@scripts/format.sh
 
@@ -78,4 +81,4 @@ picture: setup-long tool ## make the picture of README.md anew: a trace in speed
 	@tests/export/picture.py $(BUILD)/contrail $(BUILD)/tests/export/npm docs/images/speedscope.png
 
 clean: ## remove everything that was built
-	@rm -rf build build-clang build-asan build-coverage build-fuzz
+	@rm -rf build build-clang build-asan build-coverage build-fuzz build-arm64
