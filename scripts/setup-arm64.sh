@@ -33,7 +33,7 @@ fi
 cache=
 command -v ccache >/dev/null && cache="'ccache', "
 libraries_at=$dir/sysroot/usr/lib/aarch64-linux-gnu
-cat >"$dir/cross.txt" <<EOF
+cat >"$dir/cross.new" <<EOF
 [binaries]
 c = [$cache'aarch64-linux-gnu-gcc']
 cpp = [$cache'aarch64-linux-gnu-g++']
@@ -58,4 +58,6 @@ cpu_family = 'aarch64'
 cpu = 'aarch64'
 endian = 'little'
 EOF
+# A file that is newer than the build would be configured again.
+cmp -s "$dir/cross.new" "$dir/cross.txt" || cp "$dir/cross.new" "$dir/cross.txt"
 echo "$dir/cross.txt"
