@@ -10,7 +10,7 @@ ifeq ($(origin CXX),default)
 CXX := g++
 endif
 
-.PHONY: all tool help setup setup-long demo check test bench check-all check-decoder check-layers format coverage \
+.PHONY: all tool help setup setup-long demo check test bench check-all check-decoder check-layers cross-arm64 format coverage \
 	install deb picture clean fidelity torture
 
 all: $(BUILD)/build.ninja ## build everything into build/; the command line tool is build/contrail
@@ -62,6 +62,9 @@ check-decoder: all ## compare the decoder with Zydis on every executable of this
 check-layers: ## includes go downward only, and the other promises of the folders
 	@scripts/check-layers.sh
 
+cross-arm64: ## build everything for arm64 into build-arm64/tree (reads traces; does not record yet)
+	@scripts/cross-arm64.sh
+
 format: ## format all C and C++ files
 	@scripts/format.sh
 
@@ -79,4 +82,4 @@ picture: setup-long tool ## make the picture of README.md again: a trace in spee
 	@tests/export/picture.py $(BUILD)/contrail $(BUILD)/tests/export/npm docs/images/speedscope.png
 
 clean: ## remove everything that was built
-	@rm -rf build build-clang build-asan build-coverage build-fuzz
+	@rm -rf build build-clang build-asan build-coverage build-fuzz build-arm64

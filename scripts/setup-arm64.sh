@@ -29,19 +29,22 @@ if ! cmp -s "$list" "$dir/done"; then
 fi
 
 # The compiler has headers and libraries of libc; those of other packages are found in the folder.
+# Objects are shared between trees where ccache is installed, as meson does it for the machine's own compiler.
+cache=
+command -v ccache >/dev/null && cache="'ccache', "
 libraries_at=$dir/sysroot/usr/lib/aarch64-linux-gnu
-cat >"$dir/cross.txt" <<EOF
+cat >"$dir/cross.new" <<EOF
 [binaries]
-c = 'aarch64-linux-gnu-gcc'
-cpp = 'aarch64-linux-gnu-g++'
+c = [$cache'aarch64-linux-gnu-gcc']
+cpp = [$cache'aarch64-linux-gnu-g++']
 ar = 'aarch64-linux-gnu-ar'
 strip = 'aarch64-linux-gnu-strip'
 objcopy = 'aarch64-linux-gnu-objcopy'
 pkgconfig = 'pkg-config'
 
 [built-in options]
-c_args = ['-I$dir/sysroot/usr/include']
-cpp_args = ['-I$dir/sysroot/usr/include']
+c_args = ['-isystem', '$dir/sysroot/usr/include']
+cpp_args = ['-isystem', '$dir/sysroot/usr/include']
 c_link_args = ['-L$libraries_at', '-Wl,-rpath-link,$libraries_at:$dir/sysroot/lib/aarch64-linux-gnu']
 cpp_link_args = ['-L$libraries_at', '-Wl,-rpath-link,$libraries_at:$dir/sysroot/lib/aarch64-linux-gnu']
 
@@ -55,4 +58,6 @@ cpu_family = 'aarch64'
 cpu = 'aarch64'
 endian = 'little'
 EOF
+# A file that is newer than the build would be configured again.
+cmp -s "$dir/cross.new" "$dir/cross.txt" || cp "$dir/cross.new" "$dir/cross.txt"
 echo "$dir/cross.txt"

@@ -64,9 +64,9 @@ static bool step_by_table(struct ct_walk *w, bool *outermost) {
     if (!unwind || ct_unwind_step(unwind, file->bias, place - file->bias, &w->regs, &memory, &result))
         return false;
     *outermost = result.outermost;
+    w->is_return = !result.signal_frame;
     if (!result.outermost && result.return_slot && !result.signal_frame)
         ct_walk_set_pc(w, ct_walk_shadow_return(w, ct_frame_slot(result.return_slot, ct_walk_sp(w)), ct_walk_pc(w)));
-    w->is_return = !result.signal_frame;
     return true;
 }
 

@@ -1,5 +1,6 @@
 /* Sessions: the state machine and the events of the process. See contrail/session.h. */
 #include "base/sized.h"
+#include "isa/machine.h"
 #include "session/children.h"
 #include "session/control.h"
 #include "session/metrics.h"
@@ -285,7 +286,15 @@ static int begin_process(struct ct_session *s, enum ct_recording_origin origin) 
     s->past = (struct ct_session_statistics){0};
     pthread_mutex_unlock(&s->mutex);
     ct_recording_destroy(old);
-    return s->first ? 0 : fail(s, CT_ERR_NO_MEMORY, "out of memory");
+    if (!s->first)
+        return fail(s, CT_ERR_NO_MEMORY, "out of memory");
+    const struct ct_machine *host = ct_machine_host();
+    if (!host->records)
+        return ct_recording_fail(s->first, CT_ERR_UNSUPPORTED,
+                                 "this contrail cannot record %s programs yet: record on another machine, and read the "
+                                 "trace here",
+                                 host->name);
+    return 0;
 }
 
 static void take_process(struct ct_session *s, int pid, bool spawned) {

@@ -2,13 +2,15 @@
 #ifndef CT_STALK_AREA_H
 #define CT_STALK_AREA_H
 
+#include "isa/host.h"
 #include "stalk/layout.h"
 #include <stdint.h>
+#include CT_HOST_HEADER(machine)
 
 struct stalk_thread;
 
 struct stalk_area {
-    uint64_t gpr[16];
+    uint64_t gpr[STALK_REGISTERS];
     uint64_t flags, resume, reason, target;
     struct stalk_thread *thread;
     uint64_t stack, fn_engine;

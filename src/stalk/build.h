@@ -3,23 +3,18 @@
 #ifndef CT_STALK_BUILD_H
 #define CT_STALK_BUILD_H
 
-#include "isa/x64/decode.h"
+#include "isa/host.h"
 #include "stalk/cache.h"
 #include "stalk/section.h"
 #include "stalk/thread.h"
 #include "stalk/translate.h"
+#include CT_HOST_HEADER(insn)
 
 enum {
     BUILD_PIECES = STALK_MAX_INSNS * 4 + 64,
     BUILD_LITERALS = STALK_MAX_EXITS + 8,
     BUILD_TARGETS = 8,  /* of branches within a critical section */
     STALK_SHADOW = 128, /* largest block, in bytes, that is compared before it runs */
-};
-
-struct stalk_insn {
-    uint64_t address;
-    const uint8_t *bytes;
-    struct ct_x64_insn x64;
 };
 
 /* What an instruction means for the block that it is in. */

@@ -228,13 +228,11 @@ const struct stalk_region *ct_stalk_region_at(const struct stalk_thread *t, uint
 /* ---- caches ---- */
 
 uint32_t ct_stalk_table_index(const struct ct_stalker *s, uint64_t address) {
-    uint32_t low = (uint32_t)address;
-    return s->has_rorx ? (uint16_t)((low >> 6 | low << 26) + low) : (uint16_t)low;
+    return ct_stalk_hash_target(&s->machine, address);
 }
 
-/* Return sites are rarely closer than 4 bytes to each other; so more of them share a cache line. */
 uint32_t ct_stalk_return_index(const struct ct_stalker *s, uint64_t address) {
-    return (uint16_t)(s->has_rorx ? address >> 2 : address);
+    return ct_stalk_hash_return(&s->machine, address);
 }
 
 static void clear_tables(struct stalk_cache *c) {

@@ -80,17 +80,17 @@ void ct_stalk_begun(struct stalk_thread *t) {
 /* ---- leaving ---- */
 
 /* If the thread has just called excluded code, restores the return address that the program expects. */
-static void take_stub_back(struct stalk_thread *t, const struct stalk_regs *regs) {
+static void take_stub_back(struct stalk_thread *t, struct stalk_regs *regs) {
     uint64_t word = 0, address = 0;
-    if (!ct_stalk_runs_natively(t->stalker, regs->pc) || ct_os_peek(regs->gpr[4], &word, sizeof word) ||
+    if (!ct_stalk_runs_natively(t->stalker, regs->pc) || !ct_stalk_return_read(regs->gpr, &word) ||
         !(address = ct_stalk_return_of(t->cache, word)))
         return;
-    *(uint64_t *)regs->gpr[4] = address;
+    ct_stalk_return_write(regs->gpr, address);
 }
 
 void ct_stalk_area_back(struct stalk_thread *t) {
     struct stalk_area *a = t->area;
-    for (unsigned i = 0; i < 16; i++)
+    for (unsigned i = 0; i < STALK_REGISTERS; i++)
         a->gpr[i] = t->interrupted.gpr[i];
     a->reason = t->interrupted.reason;
     a->target = t->interrupted.target;
@@ -103,7 +103,7 @@ void ct_stalk_area_back(struct stalk_thread *t) {
 static uint64_t leave_at(struct stalk_thread *t, uint64_t code, bool interrupted) {
     struct stalk_regs regs;
     struct stalk_area *a = t->area;
-    for (unsigned i = 0; i < 16; i++)
+    for (unsigned i = 0; i < STALK_REGISTERS; i++)
         regs.gpr[i] = a->gpr[i];
     regs.flags = a->flags;
     regs.pc = code;
@@ -114,7 +114,7 @@ static uint64_t leave_at(struct stalk_thread *t, uint64_t code, bool interrupted
     regs.pc = ct_stalk_section_again(t->cache, regs.pc);
     ct_stalk_sigreturn_undo(t, &regs);
     ct_stalk_events_cut(t, regs.pc, false);
-    for (unsigned i = 0; i < 16; i++)
+    for (unsigned i = 0; i < STALK_REGISTERS; i++)
         a->gpr[i] = regs.gpr[i];
     a->flags = regs.flags;
     ct_stalk_finish(t, t->status);
@@ -131,7 +131,7 @@ bool ct_stalk_has_excluded(const struct ct_stalker *s) {
 static uint64_t stub_for(struct stalk_thread *t, uint64_t target, uint64_t address) {
     if (!ct_stalk_has_excluded(t->stalker) || !ct_stalk_is_setjmp(target))
         return ct_stalk_return_stub(t->cache, address);
-    return t->stalker->has_gsbase ? ct_stalk_landing(t->stalker, address) : 0; /* landing_<isa>.c */
+    return ct_stalk_landing(t->stalker, address); /* landing_<isa>.c */
 }
 
 /* A call of excluded code runs natively, and returns to a stub of ours. The return address is on the stack. `exit`: the
@@ -140,10 +140,10 @@ static bool enter_excluded(struct stalk_thread *t, uint64_t target, uint32_t exi
     struct ct_stalker *s = t->stalker;
     const struct stalk_exit *e = exit ? ct_stalk_item(&t->cache->exits, exit) : NULL;
     bool call = e && e->kind == CT_STALKER_END_CALL;
-    uint64_t slot = t->area->gpr[4], address = 0;
+    uint64_t slot = ct_stalk_slot(t->area->gpr), address = 0;
     if (slot > t->through)
         t->through = 0;
-    if (slot < t->through || !ct_stalk_runs_natively(s, target) || ct_os_peek(slot, &address, sizeof address))
+    if (slot < t->through || !ct_stalk_runs_natively(s, target) || !ct_stalk_return_read(t->area->gpr, &address))
         return false;
     bool ours = target == (uint64_t)&ct_stalker_follow_me || target == (uint64_t)&ct_stalker_unfollow_me;
     /* A jump counts as a call if its target looks like the start of a function and a return address is on top. */
@@ -152,7 +152,7 @@ static bool enter_excluded(struct stalk_thread *t, uint64_t target, uint32_t exi
     uint64_t stub = stub_for(t, target, address);
     if (!stub)
         return false;
-    *(uint64_t *)slot = stub;
+    ct_stalk_return_write(t->area->gpr, stub);
     t->area->native = slot;
     s->statistics.excluded_calls++;
     if (call && e->from && !ct_stalk_excluded(s, e->from->first.address))
@@ -232,13 +232,12 @@ struct callout_run {
     struct stalk_thread *thread;
     struct stalk_callout *callout;
     struct stalk_probe *probe; /* NULL: a transformer's callout */
-    struct ct_cpu_x64 cpu;
+    struct stalk_cpu cpu;
 };
 
 static void run_callout(void *arg, void *vectors) {
     struct callout_run *run = arg;
-    run->cpu.vector = vectors;
-    run->callout->fn((struct ct_cpu_context *)&run->cpu, run->callout->data);
+    run->callout->fn(ct_stalk_cpu_context(&run->cpu, vectors), run->callout->data);
     if (run->probe)
         ct_stalk_probe_leave(run->probe);
 }
@@ -267,32 +266,25 @@ static uint64_t call_out(struct stalk_thread *t, uint32_t id) {
     run.probe = run.callout->probe >= 0 ? &t->stalker->probes[run.callout->probe] : NULL;
     if (run.probe && !enter_probe(run.probe))
         return resume;
-    for (unsigned i = 0; i < 16; i++)
-        run.cpu.gpr[i] = a->gpr[i];
-    run.cpu.pc = run.callout->pc;
-    run.cpu.flags = a->flags;
+    ct_stalk_cpu_load(&run.cpu, a->gpr, a->flags, run.callout->pc);
     ct_stalk_call_out(t, run_callout, &run);
-    for (unsigned i = 0; i < 16; i++)
-        a->gpr[i] = run.cpu.gpr[i];
-    a->flags = run.cpu.flags;
-    if (run.cpu.pc == run.callout->pc)
+    uint64_t pc = ct_stalk_cpu_store(&run.cpu, a->gpr, &a->flags);
+    if (pc == run.callout->pc)
         return resume;
     if (t->following == 1)
-        return go(t, run.cpu.pc, 0, false);
+        return go(t, pc, 0, false);
     ct_stalk_finish(t, CT_OK);
-    return run.cpu.pc;
+    return pc;
 }
 
 /* An exception has left excluded code: the thread continues as if the caller resumed the exception. The unwinder finds
  * its own frames on the stack, so all of it is followed, excluded or not. Returns where that begins. */
 static uint64_t land(struct stalk_thread *t) {
     struct stalk_area *a = t->area;
-    a->gpr[7] = a->gpr[0];
-    a->gpr[4] -= 8;
-    *(uint64_t *)a->gpr[4] = t->land;
+    ct_stalk_pass_on(a->gpr, t->land);
     a->native = 0;
     ct_stalk_area_leave(a);
-    t->through = a->gpr[4];
+    t->through = ct_stalk_slot(a->gpr);
     return ct_stalk_functions[STALK_RESUME];
 }
 

@@ -84,6 +84,8 @@ static uint64_t find_or_make_slot(uint64_t address) {
 }
 
 uint64_t ct_stalk_landing(struct ct_stalker *s, uint64_t address) {
+    if (!s->machine.has_gsbase)
+        return 0;
     while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) /* released below */
         ct_os_relax();
     uint64_t slot = make_slots(s->mode) ? find_or_make_slot(address) : 0;

@@ -9,6 +9,7 @@
 struct ct_stalker;
 struct stalk_cache;
 struct stalk_entry;
+struct stalk_machine;
 
 /* Links the exit: it jumps directly to the entry from now on. */
 void ct_stalk_link(struct stalk_cache *c, uint32_t exit, struct stalk_entry *e);
@@ -37,8 +38,8 @@ uint64_t ct_stalk_return_of(const struct stalk_cache *c, uint64_t stub);
  * both enter the engine (vfork.c). */
 enum stalk_clone { STALK_CLONE_NATIVE, STALK_CLONE_THREAD, STALK_CLONE_VFORK };
 uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume, enum stalk_clone kind);
-bool ct_stalk_has_rorx(void);
-bool ct_stalk_has_quick_loop(void);
+/* What this processor has. */
+void ct_stalk_machine_find(struct stalk_machine *machine);
 /* Does the address look like a return address, that is, is there a call before it? */
 bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address);
 

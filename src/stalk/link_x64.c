@@ -104,16 +104,16 @@ static void empty_site(struct stalk_cache *c, struct stalk_exit *site) {
 /* rcx is the difference to one address, and becomes the difference to the address that is `delta` less. If it is zero
  * the code jumps to `to`. */
 static void emit_compare(struct ct_code_buf *out, const struct ct_stalker *s, uint64_t delta, uint64_t to) {
-    uint64_t more = delta + s->quick_loop;
+    uint64_t more = delta + s->machine.quick_loop;
     if ((uint64_t)(int64_t)(int32_t)more == more) {
         CT_X64_BYTES(out, 0x48, 0x8d, 0x89); /* lea rcx, [rcx + delta] */
         ct_code_u32(out, (uint32_t)more);
     } else {
         CT_X64_BYTES(out, 0x49, 0xbb); /* mov r11, delta */
         ct_code_u64(out, delta);
-        CT_X64_BYTES(out, 0x4a, 0x8d, 0x4c, 0x19, s->quick_loop); /* lea rcx, [rcx + r11] */
+        CT_X64_BYTES(out, 0x4a, 0x8d, 0x4c, 0x19, s->machine.quick_loop); /* lea rcx, [rcx + r11] */
     }
-    if (s->quick_loop)
+    if (s->machine.quick_loop)
         CT_X64_BYTES(out, 0xe2, 0); /* loop to the next one */
     else
         CT_X64_BYTES(out, 0xe3, 2, 0xeb, 0); /* jrcxz over a jump to it */
@@ -420,14 +420,20 @@ static void cpuid(uint32_t leaf, uint32_t out[4]) {
     __asm__ volatile("cpuid" : "=a"(out[0]), "=b"(out[1]), "=c"(out[2]), "=d"(out[3]) : "a"(leaf), "c"(0));
 }
 
-bool ct_stalk_has_rorx(void) {
+static bool has_rorx(void) {
     uint32_t r[4];
     cpuid(7, r);
     return r[1] & 1u << 8; /* BMI2 */
 }
 
-bool ct_stalk_has_quick_loop(void) {
+static bool has_quick_loop(void) {
     uint32_t r[4];
     cpuid(0, r);
     return r[1] == 0x68747541 || r[1] == 0x6f677948; /* AuthenticAMD, HygonGenuine */
+}
+
+void ct_stalk_machine_find(struct stalk_machine *machine) {
+    machine->has_rorx = has_rorx();
+    machine->quick_loop = has_quick_loop();
+    machine->has_gsbase = ct_os_has_gsbase();
 }

@@ -65,7 +65,7 @@ static void emit_island(struct stalk_build *b, const struct stalk_insn *insn) {
 /* rcx holds the target; the program's rcx and r11 are in the area. */
 static void emit_table_jump(struct stalk_build *b) {
     struct ct_code_buf *out = &b->out;
-    if (b->cache->stalker->has_rorx)
+    if (b->cache->stalker->machine.has_rorx)
         CT_X64_BYTES(out, 0xc4, 0x63, 0x7b, 0xf0, 0xd9, 0x06, /* rorx r11d, ecx, 6 */
                      0x45, 0x8d, 0x1c, 0x0b,                  /* lea r11d, [r11 + rcx] */
                      0x45, 0x0f, 0xb7, 0xdb);                 /* movzx r11d, r11w */
@@ -362,7 +362,7 @@ static void lower_return(struct stalk_build *b, const struct stalk_insn *insn) {
         gs_store(out, CT_X64_R11, CT_AREA_R11);
         emit_table_jump(b);
     } else {
-        if (b->cache->stalker->has_rorx)
+        if (b->cache->stalker->machine.has_rorx)
             CT_X64_BYTES(out, 0xc4, 0xe3, 0xfb, 0xf0, 0x0c, 0x24, 0x02); /* rorx rcx, [rsp], 2 */
         else
             CT_X64_BYTES(out, 0x48, 0x8b, 0x0c, 0x24); /* mov rcx, [rsp] */

@@ -2,6 +2,7 @@
 #ifndef CT_STALK_SIGNALS_H
 #define CT_STALK_SIGNALS_H
 
+#include "stalk/area.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,7 +15,7 @@ struct stalk_action { /* the kernel's struct sigaction */
 };
 
 struct stalk_regs {
-    uint64_t gpr[16], pc, flags;
+    uint64_t gpr[STALK_REGISTERS], pc, flags;
 };
 enum stalk_place { STALK_ELSEWHERE, STALK_CLEAN, STALK_LATER };
 /* Turns the registers of the thread, interrupted at regs->pc (by a fault of that instruction if `fault`), into those of

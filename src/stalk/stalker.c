@@ -104,9 +104,7 @@ STALK_API int ct_stalker_create(struct ct_stalker **out, const struct ct_stalker
     int entries = own.inline_cache_entries ? own.inline_cache_entries : DEFAULT_INLINE;
     s->inline_entries = entries < 0 ? 0 : (uint8_t)entries;
     s->trust = 1;
-    s->has_rorx = ct_stalk_has_rorx();
-    s->quick_loop = ct_stalk_has_quick_loop();
-    s->has_gsbase = ct_os_has_gsbase();
+    ct_stalk_machine_find(&s->machine);
     ct_stalk_find_functions();
     if (!ct_os_vectors(&s->vectors)) {
         (void)ct_os_free(s, sizeof *s);

@@ -8,6 +8,7 @@
 
 #include "code/slab.h"
 #include "os/thread.h"
+#include "stalk/area.h"
 #include "stalk/memory.h"
 #include <contrail/stalker.h>
 #include <stdbool.h>
@@ -63,7 +64,8 @@ struct ct_stalker {
     uint64_t drain_interval_ns;
     int32_t trust;
     uint8_t inline_entries; /* most targets of an inline cache; 0: no inline caches */
-    bool has_rorx, quick_loop, has_gsbase, follow_children;
+    struct stalk_machine machine;
+    bool follow_children;
     bool tell_stacks;                  /* report changes of stack by events of kind STALK_STACK_EVENT */
     bool tell_sites;                   /* `depth` of a BLOCK event is the number of its site */
     const struct stalk_family *family; /* NULL: no functions for new processes */

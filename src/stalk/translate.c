@@ -215,9 +215,9 @@ static bool translate_block(struct stalk_build *b, int *status) {
             ct_build_piece(b, 0);
             break;
         }
-        lengths[count++] = insn.x64.length;
+        lengths[count++] = ct_insn_length(&insn);
         b->insns++;
-        b->pc += insn.x64.length;
+        b->pc += ct_insn_length(&insn);
         note_section(b);
     }
     end_block(b, lengths, count);
@@ -261,13 +261,13 @@ static void finish_insn(struct ct_stalker_iterator *it) {
     if (!it->kept) {
         b->piece_from = b->out.length;
         if (b->piece_count < BUILD_PIECES - 2) { /* a piece without code */
-            b->pieces[b->piece_count].original = it->current.x64.length;
+            b->pieces[b->piece_count].original = ct_insn_length(&it->current);
             b->pieces[b->piece_count++].code = 0;
         }
     }
-    it->lengths[it->count++] = it->current.x64.length;
+    it->lengths[it->count++] = ct_insn_length(&it->current);
     b->insns++;
-    b->pc += it->current.x64.length;
+    b->pc += ct_insn_length(&it->current);
 }
 
 const struct ct_stalker_insn *ct_stalker_iterator_next(struct ct_stalker_iterator *it) {
@@ -304,7 +304,7 @@ void ct_stalker_iterator_keep(struct ct_stalker_iterator *it) {
 void ct_stalker_iterator_put_callout(struct ct_stalker_iterator *it, ct_stalker_callout *callout, void *data,
                                      void (*destroy)(void *data)) {
     struct stalk_build *b = it->build;
-    uint64_t pc = it->has_current && it->kept ? b->pc + it->current.x64.length : b->pc;
+    uint64_t pc = it->has_current && it->kept ? b->pc + ct_insn_length(&it->current) : b->pc;
     if (!it->has_current || !it->kept || ct_lower_flow(&it->current) == FLOW_NEXT)
         add_callout(b, pc, callout, data, destroy, -1);
 }
@@ -331,7 +331,7 @@ int ct_stalker_writer_put_insn(struct ct_stalker_writer *w, uint64_t address) {
     b->limit = limit;
     if (status)
         return status;
-    if (ct_lower_flow(&insn) != FLOW_NEXT || insn.x64.kind == CT_INSN_SYSCALL)
+    if (ct_lower_flow(&insn) != FLOW_NEXT || ct_insn_kind(&insn) == CT_INSN_SYSCALL)
         return CT_ERR_UNSUPPORTED;
     unsigned pieces = b->piece_count;
     if (ct_lower_insn(b, &insn) == FLOW_REFUSE)

@@ -34,8 +34,10 @@ static size_t pool_used;
 unsigned e2e_clobber_level(int level);
 
 __attribute__((constructor)) static void find_vector_level(void) {
+#ifdef __x86_64__
     __builtin_cpu_init();
     vector_level = __builtin_cpu_supports("avx512f") ? 2 : __builtin_cpu_supports("avx") ? 1 : 0;
+#endif
 }
 
 unsigned e2e_clobber(void) {

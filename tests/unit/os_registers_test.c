@@ -1,5 +1,6 @@
 /* Registers of stopped threads: reading, setting, and moving threads that are in a system call. */
 #include "stop_util.h"
+#include <asm/prctl.h>
 
 /* ---- registers ---- */
 

@@ -18,7 +18,6 @@
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
-#include <asm/prctl.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
 #include <sys/epoll.h>

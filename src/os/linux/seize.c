@@ -310,7 +310,7 @@ int ct_seize_all(struct seize_set *s, unsigned limit_ms) {
     const struct deadlines deadlines = {now + limit_ms, now + (uint64_t)CT_SEIZE_LIMITS * limit_ms};
     int quiet = 0, calm = 0;
     for (;;) {
-        bool found, complete;
+        bool found = false, complete = false;
         size_t known = s->count;
         int status = scan(s, &found, &complete);
         if (status == CT_OK)

@@ -202,7 +202,7 @@ def build_injected(name, variant, directory):
     main = how.get("main", name)
     source = main + (".c" if os.path.exists(os.path.join(building.E2E, main + ".c")) else ".cc")
     libraries = [(n, full(s)) for n, s in how.get("libraries", [])]
-    strange = [os.path.join(building.HERE, "injected.c")] + full(["clobber.S"])
+    strange = [os.path.join(building.HERE, "injected.c")] + full(["clobber_x64.S"])
     flags = ["-Wno-missing-field-initializers", "-pthread"]
     return building.build(directory, name, full([source] + how.get("sources", [])), variant, flags, libraries,
                           how.get("linked", []) + ["-lm", "-ldl"], strange)

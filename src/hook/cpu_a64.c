@@ -1,0 +1,42 @@
+/* Portable view of a saved arm64 context: x0 to x30, sp, pc, pstate. */
+#include "hook/runtime.h"
+
+enum { SP = 31, PC = 32, REGISTER_ARGUMENTS = 8 };
+
+static uint64_t *argument_place(const struct ct_cpu_context *cpu, unsigned n) {
+    uint64_t *words = (uint64_t *)cpu;
+    return n < REGISTER_ARGUMENTS ? &words[n] : (uint64_t *)words[SP] + (n - REGISTER_ARGUMENTS);
+}
+
+uint64_t ct_cpu_argument(const struct ct_cpu_context *cpu, unsigned n) {
+    return *argument_place(cpu, n);
+}
+
+void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments[3]) {
+    for (unsigned n = 0; n < 3; n++)
+        arguments[n] = *argument_place(cpu, n);
+}
+
+void ct_cpu_set_argument(struct ct_cpu_context *cpu, unsigned n, uint64_t value) {
+    *argument_place(cpu, n) = value;
+}
+
+uint64_t ct_cpu_return_value(const struct ct_cpu_context *cpu) {
+    return *(const uint64_t *)cpu;
+}
+
+void ct_cpu_set_return_value(struct ct_cpu_context *cpu, uint64_t value) {
+    *(uint64_t *)cpu = value;
+}
+
+uint64_t ct_cpu_pc(const struct ct_cpu_context *cpu) {
+    return ((const uint64_t *)cpu)[PC];
+}
+
+uint64_t ct_cpu_sp(const struct ct_cpu_context *cpu) {
+    return ((const uint64_t *)cpu)[SP];
+}
+
+void ct_cpu_set_pc(struct ct_cpu_context *cpu, uint64_t pc) {
+    ((uint64_t *)cpu)[PC] = pc;
+}

@@ -1,0 +1,22 @@
+/* An instruction of arm64 that is translated. */
+#ifndef CT_STALK_INSN_A64_H
+#define CT_STALK_INSN_A64_H
+
+#include "isa/isa.h"
+
+struct stalk_insn {
+    uint64_t address;
+    const uint8_t *bytes;
+    enum ct_insn_kind kind;
+};
+
+static inline uint8_t ct_insn_length(const struct stalk_insn *insn) {
+    (void)insn;
+    return 4;
+}
+
+static inline enum ct_insn_kind ct_insn_kind(const struct stalk_insn *insn) {
+    return insn->kind;
+}
+
+#endif

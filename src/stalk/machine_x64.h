@@ -1,0 +1,77 @@
+/* What the engine knows of x86_64: registers, calls, the hashes of its tables. */
+#ifndef CT_STALK_MACHINE_X64_H
+#define CT_STALK_MACHINE_X64_H
+
+#include "os/os.h"
+#include <contrail/cpu.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { STALK_REGISTERS = 16 }; /* in hardware numbering */
+
+/* What the processor has; translated code depends on it. */
+struct stalk_machine {
+    bool has_rorx, quick_loop, has_gsbase;
+};
+
+/* ---- a function that is about to begin ---- */
+
+/* Where its return address is; frames of callers are higher. */
+static inline uint64_t ct_stalk_slot(const uint64_t *gpr) {
+    return gpr[4];
+}
+
+static inline bool ct_stalk_return_read(const uint64_t *gpr, uint64_t *address) {
+    return !ct_os_peek(gpr[4], address, sizeof *address);
+}
+
+static inline void ct_stalk_return_write(uint64_t *gpr, uint64_t address) {
+    *(uint64_t *)gpr[4] = address;
+}
+
+/* A call with the return value of another as its argument. */
+static inline void ct_stalk_pass_on(uint64_t *gpr, uint64_t return_address) {
+    gpr[7] = gpr[0];
+    gpr[4] -= 8;
+    *(uint64_t *)gpr[4] = return_address;
+}
+
+/* ---- registers as callouts see them ---- */
+
+struct stalk_cpu {
+    struct ct_cpu_x64 x64;
+};
+
+static inline void ct_stalk_cpu_load(struct stalk_cpu *cpu, const uint64_t *gpr, uint64_t flags, uint64_t pc) {
+    for (unsigned i = 0; i < STALK_REGISTERS; i++)
+        cpu->x64.gpr[i] = gpr[i];
+    cpu->x64.pc = pc;
+    cpu->x64.flags = flags;
+}
+
+static inline struct ct_cpu_context *ct_stalk_cpu_context(struct stalk_cpu *cpu, void *vectors) {
+    cpu->x64.vector = vectors;
+    return (struct ct_cpu_context *)&cpu->x64;
+}
+
+/* Returns where the thread goes on. */
+static inline uint64_t ct_stalk_cpu_store(const struct stalk_cpu *cpu, uint64_t *gpr, uint64_t *flags) {
+    for (unsigned i = 0; i < STALK_REGISTERS; i++)
+        gpr[i] = cpu->x64.gpr[i];
+    *flags = cpu->x64.flags;
+    return cpu->x64.pc;
+}
+
+/* ---- tables: as translated code computes them (lower_x64.c, entry_x64.S) ---- */
+
+static inline uint16_t ct_stalk_hash_target(const struct stalk_machine *m, uint64_t address) {
+    uint32_t low = (uint32_t)address;
+    return m->has_rorx ? (uint16_t)((low >> 6 | low << 26) + low) : (uint16_t)low;
+}
+
+/* Return sites are hardly ever closer to each other than that: more of them share a line of the cache. */
+static inline uint16_t ct_stalk_hash_return(const struct stalk_machine *m, uint64_t address) {
+    return (uint16_t)(m->has_rorx ? address >> 2 : address);
+}
+
+#endif
