@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Front of meson and ninja. `make help` lists the targets.
 
 BUILD := build
@@ -10,8 +11,8 @@ ifeq ($(origin CXX),default)
 CXX := g++
 endif
 
-.PHONY: all tool help setup setup-long demo check test bench check-all check-decoder check-layers cross-arm64 format coverage \
-	install deb picture clean fidelity torture
+.PHONY: all tool help setup setup-long demo check test bench check-all check-decoder check-layers cross-arm64 format \
+	coverage install deb picture clean fidelity torture
 
 all: $(BUILD)/build.ninja ## build everything into build/; the command line tool is build/contrail
 	@ninja -C $(BUILD)

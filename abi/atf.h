@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ATF v2: the raw trace format, byte for byte. Little-endian, packed, freestanding. docs/TRACE-FORMAT.md explains it.
  *
  *   index.atf  = header (64), events (32 each), footer (64)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the controller starts the agent: structures that it writes into the target and hands to the agent's entry
  * point by a remote call. Addresses are the target's. */
 #ifndef CT_ABI_BOOT_H

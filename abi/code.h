@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* thread_N/code.ctc: the blocks that a followed thread has executed, and what was translated for it
  * (docs/TRACE-FORMAT.md).
  *

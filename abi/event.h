@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an event carries on its way from a target to the controller, besides contrail/event.h: the number in its tag,
  * the kinds that no user sees, its detail record. Plain numbers, so that the assembler can read them too. */
 #ifndef CT_ABI_EVENT_H

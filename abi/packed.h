@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The packed index: the events of index.atf in a tenth of the bytes or less. Little-endian, packed, freestanding.
  * docs/TRACE-FORMAT.md explains it.
  *

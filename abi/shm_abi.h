@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The memory that the agent (in the target) and the controller share: one memfd, mapped by both.
  *
  *   control block | thread slots | chunk headers | segments, rules, budgets | pool of windows | pool of detail windows

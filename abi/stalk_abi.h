@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the controller shares with the agent that follows threads (agent/stalk_agent.c): commands, and tables after the
  * index lane in shared memory (abi/shm_abi.h, control.extra_offset).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the return value of a function is compared: by the agent at the return itself, and by tests. Freestanding. */
 #ifndef CT_ABI_TRIGGER_H
 #define CT_ABI_TRIGGER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shows which blocks of code run most often: the program follows itself and counts in the code, without a callback for
  * each block.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program that dies in its 777,778th order: for `contrail spawn --trigger crash`, see README.md. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program to look at with contrail: two threads share a list of words, which are counted, sorted by a recursive
  * function, and freed again. It prints how often each word came.
  *

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Builds the Debian packages (scripts/deb.sh, with lintian), installs them into an empty root, uses what is in them, and
 # removes them again.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Function tables against elfutils, on every program and library of this machine.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Checks what the folders promise each other:
 #   1  includes go downward only, in the order of LAYERS; NAME_internal.h is included by its own folder only
 #   2  no conditional on architecture or operating system outside src/isa, src/os and the atomics of src/base

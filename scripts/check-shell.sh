@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Looks for mistakes in shell scripts with shellcheck: in those that are named, or in all of the project.
 set -eu
 command -v shellcheck >/dev/null || {

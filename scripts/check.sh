@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # What to run before each commit (`make check`): layers, format, the unit suite as gcc compiles it, and the hazards that
 # have found most mistakes. `make test` has the rest.
 set -eu

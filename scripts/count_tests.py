@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Counts results of `meson test` (its JSON logs), single cases where a program is made of them (cmocka).
 
 usage: count_tests.py [--plain "passed failed skipped"] LABEL=LOG.json ...

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Line coverage of src/ by the unit and end-to-end suites, in a build of its own: a table on stdout and
 # build-coverage/coverage.txt, pages in build-coverage/html.
 set -eu

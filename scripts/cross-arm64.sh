@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds everything for arm64 into build-arm64/tree. 77: the cross compiler or the libraries cannot be had here (no network,
-# no rights, not Debian); the last line says so.
+# SPDX-License-Identifier: Apache-2.0
+# Builds everything for arm64 into build-arm64/tree. 77: the cross compiler or the libraries cannot be had here
+# (no network, no rights, not Debian); the last line says so.
 #
 # usage: cross-arm64.sh [NINJA-OPTION...]
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # deb.sh [DIRECTORY]: builds the Debian packages from a copy of the tree, so that nothing is left in it, puts them into
 # DIRECTORY (build/deb), and has lintian look at them: it must have nothing to say.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # demo.sh CONTRAIL: compiles examples/tour.c, records it, and shows what is in its trace. The trace stays in
 # ./traces.
 set -eu

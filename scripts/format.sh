@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Formats all C and C++ files; with --check only says which ones differ, and fails then.
 set -eu
 cd "$(dirname "$0")/.."

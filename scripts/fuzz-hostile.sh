@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Coverage-guided fuzzing of what reads a target's memory, by targets that write what they like:
 # scripts/fuzz-hostile.sh [SECONDS [NAME]]   (for each of the two, or for one: hostile_lane, hostile_tables)
 #

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The fuzzers for longer than `make test` has time: damaged files under sanitizers, from other seeds; the decoder
 # against Zydis on every encoding, then guided by coverage; hostile targets for an hour.
 set -eu

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Coverage-guided fuzzing of the readers of trace files and of names: scripts/fuzz-trace.sh [SECONDS]   (for each of the
 # four)
 #

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Coverage-guided fuzzing of the decoder against Zydis: scripts/fuzz.sh [SECONDS [CORPUS]]
 #
 # Needs clang with its fuzzer runtime. The corpus (default build-fuzz/corpus) is kept from run to run. A finding prints

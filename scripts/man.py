@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """man.py CONTRAIL TEMPLATE: the manual page contrail(1): the template with a list of the commands.
 man.py CONTRAIL --command NAME: the manual page contrail-NAME(1), from the command's --help text."""
 

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # All that `make test` checks: both compilers without warnings, every suite, the unit suite under sanitizers and as
 # clang compiles it, the layers, a minute of hostile targets. With --long also what takes longer (make check-all).
 # --others is the part that runs beside the first suite.

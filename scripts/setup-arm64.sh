@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Prepares cross-compiling for arm64: the compiler, arm64 libraries in a folder of their own, a meson cross file.
 #
 # The arm64 packages come through an apt state of its own. With `dpkg --add-architecture arm64` a later install could

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # setup.sh [LIST...]: installs the Debian packages of packages.txt and of further lists that are missing, as root or
 # with sudo. Says nothing when all are there. CONTRAIL_NO_SETUP=1 leaves the machine alone.
 set -eu

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Contrail's public API in one include.
  *
  *   hook.h      hooks in one's own process: listeners, recording, replacements

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state of a thread as listeners, probes and callouts see it. Changes take effect when the callback returns; hooks
  * ignore changes of pc and sp.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The event: what is recorded of each call and return, and why some are missing.
  *
  * abi/event.h has what the recorder adds to it between a target and the controller. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hooks on functions of one's own process.
  *
  * A hook patches the entry of a function, so that its calls and returns are seen: by a listener written in C, by the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looks at a process from outside: its threads with names and backtraces, modules, symbols, registers. The process is
  * stopped only for as long as a call needs it. A handle is used by one thread at a time. Structs begin with their size:
  * the rule is in contrail/contrail.h.

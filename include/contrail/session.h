@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Recording sessions: start a process or attach to one, hook everything in it, write its events to trace files.
  *
  * A session records one process, with its children, at a time and is used from one thread, because tracing belongs to a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Stalker: follows threads through translated code.
  *
  * A followed thread does not run the code of its program but copies of it, made block by block as they are reached. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Result codes. A public function returns 0 or one of these negative values, unless its comment says otherwise.
  *
  * The list exists once, here: name, value and the sentence that a user reads. Values never change; new codes are

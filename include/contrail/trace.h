@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading traces. A trace is a session directory (all its processes) or one pid_N directory in it.
  *
  * Files that end anywhere (the recorder was killed, the disk was full) are readable up to there. Everything is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lets gdb walk over Contrail's stubs, in a live process or a core file.
 
 While a hooked function runs, the return address on the stack leads to its stub; the caller's is on the thread's shadow

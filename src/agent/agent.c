@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The agent's entry point. The controller calls it from outside, while every thread of the process is stopped.
  *
  * The agent is one freestanding image without dynamic dependencies or undefined symbols; everything it needs comes

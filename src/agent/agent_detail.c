@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See agent_detail.h, and abi/shm_abi.h for segments and records.
  *
  * A thread's detail cursor alone says where the thread writes. It is one word, which stubs add to and only a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The detail lane: where stubs write registers and stack of calls (abi/shm_abi.h). */
 #ifndef CT_AGENT_AGENT_DETAIL_H
 #define CT_AGENT_AGENT_DETAIL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The index lane: where recorded events go. Replaces hook/event.c inside the agent.
  *
  * A thread's cursor (hook/layout.h) alone says which chunk the thread has. It is one word, which a stub adds to and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The index lane as the agent sees it. Freestanding; see agent_lane.c. */
 #ifndef CT_AGENT_AGENT_LANE_H
 #define CT_AGENT_AGENT_LANE_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes an assembly file that holds a file's bytes under a name.
 
 usage: embed.py FILE OUTPUT NAME"""

@@ -1,4 +1,6 @@
-/* Functions of libc that compilers call by themselves on arm64, also in freestanding code: the agents bring their own. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions of libc that compilers call by themselves on arm64, also in freestanding code: the agents bring their
+ * own. */
 #include <stddef.h>
 #include <stdint.h>
 

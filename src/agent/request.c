@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests to the controller (abi/shm_abi.h): a process has been forked, is about to execute another program, or has
  * loaded libraries. The thread that asks waits for the answer, because the controller needs it stopped; but it never
  * waits for a controller that is dead or does not listen.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests of the agent to the controller. Freestanding; see request.c. */
 #ifndef CT_AGENT_REQUEST_H
 #define CT_AGENT_REQUEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The agent that follows threads: the Stalker inside another process, which writes its events to the index lane.
  *
  * The controller calls it from outside, while every thread is stopped. Calls and returns become events of the lane, as

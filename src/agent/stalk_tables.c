@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What followed threads call and execute, counted in tables that are shared with the controller, so that they outlive
  * the process.
  *

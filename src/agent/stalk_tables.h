@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tables of call targets and blocks, shared with the controller (stalk_tables.c). */
 #ifndef CT_AGENT_STALK_TABLES_H
 #define CT_AGENT_STALK_TABLES_H

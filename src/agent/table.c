@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How threads of a recorded process find their blocks: GS points to the block. Once the program needs GS for itself,
  * blocks are found in a table, by thread pointer, with the other form of the shared code (hook/stubs_<isa>.S), which is
  * slower by some nanoseconds.

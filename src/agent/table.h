@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of blocks of a recorded process: see table.c. */
 #ifndef CT_AGENT_TABLE_H
 #define CT_AGENT_TABLE_H

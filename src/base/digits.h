@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers as decimal digits, for what prints millions of them. */
 #ifndef CT_BASE_DIGITS_H
 #define CT_BASE_DIGITS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays that grow by doubling. */
 #include "base/grow.h"
 #include <stdint.h>

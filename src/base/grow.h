@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays that grow. */
 #ifndef CT_BASE_GROW_H
 #define CT_BASE_GROW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON (RFC 8259) to a tree, strictly: one value, nothing after it, valid UTF-8, whole surrogate pairs, no leading
  * zeros, no trailing commas. Nodes and strings live in an arena. Recursion ends at CT_JSON_DEPTH. */
 #include "base/json_read.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small strict JSON reader: text to a tree. Numbers keep all 64 bits of integers. Lookups accept NULL and nodes of
  * another kind, and return their fallback, so a caller needs no checks on the way down. */
 #ifndef CT_BASE_JSON_READ_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes JSON. The output is always valid JSON and valid UTF-8, for all strings; correct nesting is up to the
  * caller. */
 #include "base/json_write.h"

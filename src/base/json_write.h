@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON text, for manifests, `ctl status --json`, reports and exports. A zeroed one is empty. What is written is always
  * valid JSON and valid UTF-8, whatever the strings hold. One owner. */
 #ifndef CT_BASE_JSON_WRITE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See regular.h. */
 #include "base/regular.h"
 #include <errno.h>

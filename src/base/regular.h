@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opens files whose names or contents somebody else chooses. */
 #ifndef CT_BASE_REGULAR_H
 #define CT_BASE_REGULAR_H

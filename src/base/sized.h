@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Structs of the public headers that begin with `size_t size`: how they cross the boundary between a program and a
  * library of different versions. The rule for callers is in contrail/contrail.h. The functions at the boundary copy
  * such a struct once, and everything inside works with complete ones. Freestanding: nothing is called. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names and texts of the status codes; the list itself is contrail/status.h. */
 #include <contrail/status.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The version, from the build. */
 #include <contrail/contrail.h>
 

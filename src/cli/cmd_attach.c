@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail attach: records a process that is already running. */
 #include "cli/command.h"
 #include "cli/config.h"

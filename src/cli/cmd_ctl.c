@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail ctl and contrail detach: talk to the contrail that records a process, over its control socket. */
 #include "cli/command.h"
 #include "cli/ctl.h"

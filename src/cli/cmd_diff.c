@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail diff: what changed between two traces of one program. */
 #include "cli/command.h"
 #include "cli/reading.h"

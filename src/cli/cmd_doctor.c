@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail doctor: reports whether recording will work, and what to do if not. */
 #include "cli/command.h"
 #include "cli/message.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail export: writes a trace in the format of another program.
  *
  * A file is written next to its final name and renamed when it is whole, so that nothing half-written is left; a

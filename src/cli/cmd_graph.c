@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail graph: callers and callees of functions. */
 #include "cli/command.h"
 #include "cli/reading.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail info: shows what a trace contains. */
 #include "cli/command.h"
 #include "cli/info_crash.h"

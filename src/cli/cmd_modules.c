@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail modules: lists the program and the libraries that a process has loaded, and their functions. */
 #include "cli/command.h"
 #include "cli/message.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail replay: prints the call tree. */
 #include "cli/command.h"
 #include "cli/reading.h"

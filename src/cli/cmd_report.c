@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail report: lists functions by calls and times. */
 #include "cli/command.h"
 #include "cli/reading.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail spawn: starts a program and records it. */
 #include "cli/command.h"
 #include "cli/config.h"

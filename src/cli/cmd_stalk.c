@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail stalk: follows the threads of a program through translated code. */
 #include "cli/command.h"
 #include "cli/message.h"

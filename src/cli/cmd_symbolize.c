@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail symbolize: fills in names, source lines and inlined functions of a trace that was recorded without them. */
 #include "cli/command.h"
 #include "cli/reading.h"

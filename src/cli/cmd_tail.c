@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail tail: shows the calls of a process while it is being recorded.
  *
  * Reads what the recorder writes; the process and its recorder do not notice. Lines come a moment later than the

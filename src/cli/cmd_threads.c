@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail threads: lists the threads of a process, with their names, states and backtraces. */
 #include "cli/command.h"
 #include "cli/message.h"

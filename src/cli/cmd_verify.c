@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail verify: checks a trace and says what is wrong with it. */
 #include "cli/command.h"
 #include "cli/reading.h"

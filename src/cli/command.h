@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The commands of the command line tool: one struct each, listed in the table of main.c. Only src/cli prints or exits.
  *
  * The options of a command, its --help text and the checks of its input all come from this description. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Completion for bash and zsh. The candidates come from the tables: names of options, choices, and the placeholders of
  * values and operands (DIR, TRACE, PID ...), which indicate their kind.
  *

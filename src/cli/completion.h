@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Completion scripts for shells, written from the tables of the commands. */
 #ifndef CT_CLI_COMPLETION_H
 #define CT_CLI_COMPLETION_H

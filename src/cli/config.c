@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The config file: lines of "key = value", empty lines and # comments. Keys are the names of options, with - or _, and
  * those of the specification. Each line becomes a word of the command line before the user's own, so the option tables
  * check it too. The words live as long as the program: options point into them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Settings from a file, for spawn and attach: --config FILE, or ./.contrail.conf when there is one. */
 #ifndef CT_CLI_CONFIG_H
 #define CT_CLI_CONFIG_H

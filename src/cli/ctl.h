@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Talks to the contrail that records a process. */
 #ifndef CT_CLI_CTL_H
 #define CT_CLI_CTL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Times of three digits, with integer arithmetic. */
 #include "cli/duration_text.h"
 #include <string.h>

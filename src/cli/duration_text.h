@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Like ct_text_time, ten times as fast: for output with a line for each call. */
 #ifndef CT_CLI_DURATION_TEXT_H
 #define CT_CLI_DURATION_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Help texts, written from the tables of the commands. */
 #include "cli/command.h"
 #include "cli/options.h"

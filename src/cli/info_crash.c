@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of `contrail info` about signals and crashes. */
 #include "cli/info_crash.h"
 #include "cli/reading.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of `contrail info` about signals, and about calls that were open when the process died. */
 #ifndef CT_CLI_INFO_CRASH_H
 #define CT_CLI_INFO_CRASH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The live line. When only we write to the terminal, the line is rewritten in place. When the target writes there too,
  * it is drawn on the line below the cursor and the cursor is put back, so that prompts and half-written lines of the
  * target stay whole. */

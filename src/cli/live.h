@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The live line on the terminal during a recording. Owned by the main thread. */
 #ifndef CT_CLI_LIVE_H
 #define CT_CLI_LIVE_H

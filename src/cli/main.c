@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail: finds the command and runs it. */
 #include "cli/command.h"
 #include "cli/completion.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages and numbers that all commands print in one way. Nothing here keeps state. */
 #include "cli/message.h"
 #include "base/utf8.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages that all commands print in one way: errors and their exit codes, numbers for people, colours. */
 #ifndef CT_CLI_MESSAGE_H
 #define CT_CLI_MESSAGE_H

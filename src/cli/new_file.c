@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See new_file.h. */
 #include "cli/new_file.h"
 #include "trace/file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file that a user asked for by its path: written next to its final name, and renamed when it is whole. */
 #ifndef CT_CLI_NEW_FILE_H
 #define CT_CLI_NEW_FILE_H

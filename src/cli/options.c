@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The option parser. Prints only in ct_options_parse; help.c writes the help texts. */
 #include "cli/options.h"
 #include "cli/command.h"

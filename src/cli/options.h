@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options of the command line. Each command has one table; the parser, the defaults and the --help text come from it.
  *
  *   struct values { const char *output; bool quiet; uint64_t limit; };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Output of the reading commands. */
 #include "cli/printer.h"
 #include "cli/command.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Output of the reading commands: buffered, through a pager on a terminal, and quietly ended when the reader stops
  * reading (head, or q in the pager). */
 #ifndef CT_CLI_PRINTER_H

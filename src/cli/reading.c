@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the commands that read traces share. */
 #include "cli/reading.h"
 #include "cli/command.h"

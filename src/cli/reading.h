@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the commands that read traces share. */
 #ifndef CT_CLI_READING_H
 #define CT_CLI_READING_H

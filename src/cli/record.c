@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The course of a recording, for spawn and attach. Everything runs on the main thread; signals only set flags that are
  * checked between steps. Messages go to stderr: stdout belongs to the target. */
 #include "cli/record.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What spawn and attach share: their options and the course of a recording. */
 #ifndef CT_CLI_RECORD_H
 #define CT_CLI_RECORD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options of spawn and attach, and what they mean for a session. */
 #include "cli/command.h"
 #include "cli/message.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plain lines of a recording. */
 #include "cli/record_text.h"
 #include "cli/message.h"

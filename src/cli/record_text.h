@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plain lines of a recording: what is recorded, and the result. */
 #ifndef CT_CLI_RECORD_TEXT_H
 #define CT_CLI_RECORD_TEXT_H

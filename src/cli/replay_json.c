@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of a call tree as JSON. */
 #include "cli/replay_json.h"
 #include "cli/replay_view.h"

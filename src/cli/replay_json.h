@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of a call tree as JSON: one array, an object on each line. One owner. */
 #ifndef CT_CLI_REPLAY_JSON_H
 #define CT_CLI_REPLAY_JSON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of a call tree on a terminal. */
 #include "cli/replay_view.h"
 #include "cli/duration_text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of a call tree on a terminal: what `replay` and `tail` print. One owner. */
 #ifndef CT_CLI_REPLAY_VIEW_H
 #define CT_CLI_REPLAY_VIEW_H

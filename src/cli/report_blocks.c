@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See report_blocks.h. */
 #include "cli/report_blocks.h"
 #include "cli/command.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contrail report --blocks. */
 #ifndef CT_CLI_REPORT_BLOCKS_H
 #define CT_CLI_REPORT_BLOCKS_H

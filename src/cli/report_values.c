@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of `contrail report --args` under each row. */
 #include "cli/report_values.h"
 

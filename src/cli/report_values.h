@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of `contrail report --args` under each row. */
 #ifndef CT_CLI_REPORT_VALUES_H
 #define CT_CLI_REPORT_VALUES_H

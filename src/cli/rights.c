@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gives up rights, see rights.h. Uses raw system calls: each is needed only once. */
 #include "cli/rights.h"
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands that read traces give up their rights: traces contain what hostile programs have written. See docs/TRUST.md,
  * "Readers". */
 #ifndef CT_CLI_RIGHTS_H

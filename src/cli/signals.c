@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals that end a recording. The handler may run on any thread of the process: it only sets the flags below. */
 #include "cli/signals.h"
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals that end a recording.
  *
  * Only handlers are installed, never masks and never "ignore": so a spawned program inherits what we inherited (exec

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See stalk_blocks.h. */
 #include "cli/stalk_blocks.h"
 #include "base/grow.h"

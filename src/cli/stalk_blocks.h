@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The blocks that a followed program has executed: the file `blocks` in a process's directory
  * (docs/TRACE-FORMAT.md). */
 #ifndef CT_CLI_STALK_BLOCKS_H

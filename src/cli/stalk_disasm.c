@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The listing of executed blocks: by function, with counts. Zydis formats the instructions; it is loaded when it is
  * needed, and the command works without it. Code is read from the modules' files. */
 #include "cli/message.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See stalk_tables.h. Output goes to stderr: stdout belongs to the program. */
 #include "cli/stalk_tables.h"
 #include "base/grow.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What `contrail stalk` prints besides the trace: calls by function, coverage, listings. Read from the tables in the
  * directories of a session's processes (docs/TRACE-FORMAT.md: calls, blocks). */
 #ifndef CT_CLI_STALK_TABLES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds a gap in the maps of this process.
  *
  * Invariants: never proposes an address below 1 MiB (null pointers must fault) nor one inside the served range, even

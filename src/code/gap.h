@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Free address space near code. */
 #ifndef CT_CODE_GAP_H
 #define CT_CODE_GAP_H

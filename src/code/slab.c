@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slabs and arenas (slab.h).
  *
  * Layout of a slab: [header part | code part]. The header part is private memory, rw-; the code part is, by mode,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slabs: executable memory near the code it serves.
  *
  * A slab is about 4 MiB; the first twelfth of it is its header part (accounting, never executable), the rest is code.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Collects facts about this machine and about ourselves, on the caller's thread. Tracing is tried on a child, which is
  * gone when ct_doctor_collect returns. */
 #include "doctor/doctor.h"

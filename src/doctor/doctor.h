@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Will recording work on this machine, and of this process? Facts are collected in one step and judged in another, so
  * that judgements can be tested without the machines they are about. Nothing is changed, and only a child of our own is
  * stopped. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Judges what the facts mean for a recording, and what helps. Facts in, sentences out: it reads nothing itself. */
 #include "doctor/doctor.h"
 #include "isa/machine.h"

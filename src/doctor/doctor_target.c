@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Collects facts about a process that the user wants to record. Reads /proc only, and never stops the process. The
  * process may end meanwhile; facts that are not known then keep their neutral value. */
 #include "doctor/doctor.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See clock.h. */
 #include "drain/clock.h"
 #include "os/thread.h"

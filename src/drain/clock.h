@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Converts the CPU's counter, which is the time stamp of events, to CLOCK_BOOTTIME nanoseconds.
  *
  * The clock is calibrated regularly. Between two calibrations, time is a straight line through both; after the newest

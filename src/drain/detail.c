@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See detail.h. */
 #include "drain/detail.h"
 #include "drain/drain.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The controller's side of the detail lane: from segments of shared memory (abi/shm_abi.h) to thread_N/detail.atf.
  *
  * Owner: the drain thread. Threads of the target fill their segments as rings, and hand them over while a mark is in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds records in segments of shared memory, which threads of the target may be filling at the same time. See
  * detail.h.
  *

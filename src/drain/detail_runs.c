@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Positions and times of a thread's numbered events in the index, kept as runs. See detail.h. */
 #include "base/grow.h"
 #include "drain/detail.h"

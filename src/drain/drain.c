@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The drain thread, and its way through the chunks. See drain.h.
  *
  * A thread's chunks are taken in the order of their numbers. If a number cannot be found, the agent has dropped that

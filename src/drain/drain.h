@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The drain takes events out of shared memory, gives them time, function and depth, and writes them to trace files.
  *
  * One thread does all of it, from ct_drain_start to ct_drain_finish; any thread may read the statistics. Every few

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Turns slots into ATF events with time, function and depth, and measures the latency. Owner: the drain thread. */
 #include "drain/drain.h"
 #include "abi/event.h"

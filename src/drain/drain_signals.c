@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals on their way into the index: the tracer of the process hands them over, the drain thread puts them in place.
  *
  * A thread is stopped while its signal is handed over, so its events so far are older than the signal's counter value,

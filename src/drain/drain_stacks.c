@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Open calls of stacks other than the thread's first one: coroutines, handlers on stacks of their own.
  *
  * On a stack, the last call that began ends first, so each has a stack of its own here, and nothing is ever searched.

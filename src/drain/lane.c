@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See lane.h. */
 #include "drain/lane.h"
 #include "os/thread.h"

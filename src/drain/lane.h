@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The controller's side of the shared memory (abi/shm_abi.h): lays it out, shows that we are alive, takes events out.
  *
  * The target can write to all of it, even by mistake. So sizes and offsets are kept here as well, and nothing that is

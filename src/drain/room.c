@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See room.h. Reads files only; runs on any thread. */
 #include "drain/room.h"
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much room limits leave to a process: memory of its cgroup, address space, processes of its user. A limit that
  * cannot be found out counts as none.
  *

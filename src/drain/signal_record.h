@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A signal that reached a thread of a recorded process, seen right before its delivery: the thread has run nothing
  * since. crash.c makes it on the tracer that holds the process; the drain takes it (ct_drain_signal) and puts it in its
  * place in the thread's files. */

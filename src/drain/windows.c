@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Windows of detail. See windows.h. */
 #include "drain/windows.h"
 #include "base/json_write.h"

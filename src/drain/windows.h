@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Windows of detail: which moments are persisted, and what the manifest says about them.
  *
  * Pure logic, driven by the drain thread: times are arguments (CLOCK_BOOTTIME ns, as in the trace). Each mark wants the

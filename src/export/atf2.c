@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* atf2: the files of the trace as raw ATF v2. Raw files are copied. Packed files become, byte for byte, what recording
  * with --format atf2 would have written. */
 #include "export/files.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* atf-pb: every event as a protobuf message of proto/atf.proto, after its length. All threads are merged by time. */
 #include "abi/atf.h"
 #include "export/export_internal.h"

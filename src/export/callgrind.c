@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* callgrind: the cost of each function itself, and the cost of its calls of other functions with everything below them.
  * All threads and processes together. Two costs: nanoseconds and calls.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* chrome: trace events in JSON. Calls are B and E events, everything else is an instant event. Times count from the
  * beginning of the trace: a double of microseconds holds nanoseconds for 26 days only, and machines run longer. */
 #include "export/walk.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ctf: Common Trace Format 1.8. The events as they are, one stream file for each thread, and a text that describes
  * them. Names of functions and modules are labels of enumerations, so that an event is 21 bytes long.
  *

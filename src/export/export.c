@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of formats, and the code that runs them. */
 #include "export/export.h"
 #include "export/export_internal.h"

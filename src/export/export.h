@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes traces in the formats of other programs.
  *
  * Events are streamed from the trace to the output. Memory grows with the threads, functions, depth and (folded)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the formats share. */
 #ifndef CT_EXPORT_EXPORT_INTERNAL_H
 #define CT_EXPORT_EXPORT_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files in the directory that a format of several files writes. */
 #include "export/files.h"
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files in the directory that a format of several files writes. */
 #ifndef CT_EXPORT_FILES_H
 #define CT_EXPORT_FILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* folded: one line for each different stack: functions between semicolons, then the weight, which is the microseconds
  * in the last function of the line itself, or calls of it. All threads together; with several processes, each below its
  * own name.

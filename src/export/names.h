@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of a trace, looked up once and numbered in the order in which they appear. One owner. */
 #ifndef CT_EXPORT_NAMES_H
 #define CT_EXPORT_NAMES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Buffered output to a file. */
 #include "export/out.h"
 #include "base/digits.h"

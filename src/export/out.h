@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Buffered output to a file. Keeps the first failure. One owner. */
 #ifndef CT_EXPORT_OUT_H
 #define CT_EXPORT_OUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* perfetto: a file of TracePackets.
  *
  * Every thread is a packet sequence of its own, with its own interned names, its own track, and a clock that counts

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Protobuf messages. */
 #include "export/proto.h"
 #include "export/text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Protobuf messages, encoded by hand: a message is built in a small buffer, then put into another message or into the
  * output, after its length. Texts are cut to CT_PROTO_TEXT bytes. A message has room for four texts and some numbers;
  * what does not fit is left out, so a message with more texts needs a larger CT_PROTO_ROOM. */

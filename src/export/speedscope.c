@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* speedscope: an evented profile for each thread, and for each lane of suspended calls. The table of frames is at the
  * end, when it is complete. Other lanes grow while the first one is written, so they wait in a spool. Times count from
  * the beginning of the trace. The format has no place for events that are not calls (losses, ends without a call). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams of bytes in a temporary file. */
 #include "export/spool.h"
 #include "base/grow.h"

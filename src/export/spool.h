@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Several streams of bytes that grow at the same time and are read one after the other: blocks in a temporary file, and
  * a buffer for each stream. Each stream takes 4 KiB of memory, and 8 bytes for each 4 KiB written. One owner. */
 #ifndef CT_EXPORT_SPOOL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Texts from traces. Cleaning never makes a text longer. */
 #include "export/text.h"
 #include "base/utf8.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cleans texts of traces, which may hold any bytes, for formats that are UTF-8. */
 #ifndef CT_EXPORT_TEXT_H
 #define CT_EXPORT_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks through the events of each thread.
  *
  * Invariants: every known frame has a span as its `user`; a span is in exactly one lane; in a lane, a span lies higher

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks through the events of each thread and calls a format's functions where calls begin and end, in a form that
  * viewers with strict stacks can show.
  *

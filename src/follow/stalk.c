@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See stalk.h. */
 #include "follow/stalk_internal.h"
 #include "inject/agent_image.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Following a process through translated code: the agent with the Stalker is injected, threads continue in translated
  * code, and their calls arrive in the index lane as hooked calls do (agent/stalk_agent.c). Recording, drain, trace
  * files and their readers are the same as with hooks.

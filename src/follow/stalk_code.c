@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes what a followed process has executed from the lane to thread_N/code.ctc (trace/code_file.h). A block keeps the
  * module that was at its address when it was first seen, whatever is loaded there later. Owner: the drain thread. */
 #include "follow/stalk_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What following writes beside the trace: the files `blocks` and `calls` (docs/TRACE-FORMAT.md), and its part of the
  * manifest. */
 #include "follow/stalk_internal.h"

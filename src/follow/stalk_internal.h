@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of following share: stalk.c (start), stalk_leave.c (end), stalk_names.c, stalk_code.c, stalk_files.c.
  * See stalk.h. */
 #ifndef CT_FOLLOW_STALK_INTERNAL_H

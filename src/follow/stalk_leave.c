@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ends following: for the recording that follows the process, and for one that attaches after a recorder was killed.
  *
  * When no thread is in translated code any more, nothing leads back to it: signal frames hold the program's own state,

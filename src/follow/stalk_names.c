@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names of what a followed program calls. An entry of the agent's table keeps the name that it got first.
  *
  * A thread that reaches code outside of all known mappings waits in the agent until we have looked

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Carries out transactions: stops the other threads, gives each its block, writes patches, moves threads out of the
  * way.
  *

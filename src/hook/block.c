@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Thread blocks: made on a thread's first hooked call, found through GS (block_gs.c) or a table (agent/table.c), reused
  * after the thread has ended.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How threads of a process that hooks itself find their blocks: GS points to the block. See runtime.h; the agent has
  * agent/table.c instead. */
 #include "hook/runtime.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decides about unusual functions: see classify.h. No state: any thread may call it. */
 #include "hook/classify.h"
 #include "hook/known.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a function is treated: skipped, recorded on entry only, watched by the engine. Decided from facts alone, so that
  * a process that hooks itself and a controller that hooks another process decide alike. */
 #ifndef CT_HOOK_CLASSIFY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Portable view of a saved arm64 context: x0 to x30, sp, pc, pstate. */
 #include "hook/runtime.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Portable view of a saved x86_64 context: System V calling convention. */
 #include "hook/runtime.h"
 #include "isa/x64/decode.h"

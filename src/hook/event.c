@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Event buffers of a thread: reserve, fill, hand over.
  *
  * Adding to the cursor reserves a slot. A slot counts once its timestamp, which is stored last, is not zero. When a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Faults in our code, shown as the program would have had them.
  *
  * A function's first instructions run in its stub. A handler, a core file or a stack walker that looks at a fault there

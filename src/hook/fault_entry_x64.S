@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the kernel goes on a fault, and where a handler returns to after a fault in a moved instruction: see
  * fault.h. */
 #include "hook/layout.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the program was when our code had a fault, x86_64: see fault.h. No state.
  *
  * A stub that is abandoned half-way is nothing new: handlers may always jump out of it (stubs_x64.S). So nothing of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fault handlers in the process itself, x86_64: see fault.h. */
 #include "hook/fault.h"
 #include "abi/boot_abi.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where frames keep their return addresses. Only the shared code and frame_<isa>.[ch] read and write them.
  *
  * A frame is named by its slot: a multiple of 8, lower for deeper frames of a stack, and the same for a function that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Return addresses on arm64: in a register at the entry, of which the shared code keeps a copy in the slot while a slow
  * path runs; later where the prologue has put them, perhaps signed. See frame.h. */
 #ifndef CT_HOOK_FRAME_A64_H

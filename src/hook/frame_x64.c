@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See frame.h. No state. */
 #include "hook/frame.h"
 #include <contrail/status.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Return addresses on x86_64: in the slot, from the call to the return. See frame.h. */
 #ifndef CT_HOOK_FRAME_X64_H
 #define CT_HOOK_FRAME_X64_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The public hook API: sets and single hooks. See contrail/hook.h. There is one set per process; every call holds its
  * mutex, and the hooks do not see what the call itself does. */
 #include "base/sized.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The public hook API: whole modules, events, and reports. See contrail/hook.h. */
 #include "base/grow.h"
 #include "base/sized.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of functions with a special behaviour. Sorted as `LC_ALL=C sort` does, for bisection. */
 #include "hook/known.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that cannot be treated like any other, by name. */
 #ifndef CT_HOOK_KNOWN_H
 #define CT_HOOK_KNOWN_H

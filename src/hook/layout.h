@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Offsets that generated code, assembly and C share: the thread block and shadow entries (stubs: stub_<isa>.h). Plain
  * numbers, so that the assembler can read them too; runtime.h asserts that they match the structures. */
 #ifndef CT_HOOK_LAYOUT_H

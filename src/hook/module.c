@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loads a module for hooking: see module.h. */
 #include "hook/module.h"
 #include "hook/known.h"

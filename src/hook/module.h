@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Modules as the hooks see them: functions, the scan of the code, and the memory for stubs near it. */
 #ifndef CT_HOOK_MODULE_H
 #define CT_HOOK_MODULE_H

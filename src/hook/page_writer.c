@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See page_writer.h. */
 #include "hook/page_writer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many small changes to code, in order of address: changes to one page are collected and written at once. The access
  * functions decide whether the memory is this process's or another's. */
 #ifndef CT_HOOK_PAGE_WRITER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans a hook: which bytes of the function change, and the stub they lead to.
  *
  * Bytes to bytes: reads the scan's code, writes the stub into a buffer that will run at a given address, and lists

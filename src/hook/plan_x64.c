@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans hooks, x86_64: see plan.h.
  *
  * Ways to get from the entry to the stub, tried in this order: a 5-byte jump, over the function's first instructions

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slow paths of the stubs: what the shared assembly does not decide itself.
  *
  * Each runs on the thread that called or returned: first on the program's stack to find the thread's block, then with

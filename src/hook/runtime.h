@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the hooks that runs inside hooked calls: thread blocks, shadow stacks, event buffers, slow paths.
  *
  * Freestanding: no libc, no thread-local storage, no vector registers. Everything is reached from the thread block

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Scans, the part that is common to all instruction sets: memory, and joining parts. See scan.h. */
 #include "hook/scan.h"
 #include <contrail/status.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One pass over a module's code: what a patch must not cover, and what is unusual about each function.
  *
  * Bytes to bytes: `code` is the module's text as bytes, `start` the address it runs at; nothing is executed or written.

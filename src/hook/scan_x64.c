@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pass over a module's code, x86_64: see scan.h.
  *
  * It is linear, and starts afresh at every function. Marking too much is harmless (a patch avoids the place); missing a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Records, numbers and the open transaction of a hook set: see set.h. */
 #include "hook/set.h"
 #include "base/grow.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hook set: records of all hooks, the open transaction, and how it is carried out. Private to src/hook. Everything
  * here is used under the set's mutex. */
 #ifndef CT_HOOK_SET_H

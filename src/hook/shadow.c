@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shadow stacks: where the real return addresses of observed frames are.
  *
  * Invariants: entries at and above `top` have slot 0. Claim (top) before filling, slot last; slot 0 before releasing.

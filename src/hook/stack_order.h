@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers of stacks by address: a list sorted by the addresses of their outermost frames. Hooks and Stalker share it,
  * each with its own struct of stacks, which begins with that address. Freestanding. */
 #ifndef CT_HOOK_STACK_ORDER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The stacks of a thread: see stacks.h. Owner: the block's thread, with signals blocked. */
 #include "hook/stacks.h"
 #include "hook/stack_order.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which of a thread's stacks a shadow entry belongs to: coroutines take turns, handlers have stacks of their own.
  *
  * The shadow stack stays one array. Its upper part, from `settled` on, is the region: frames of the running stack,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads stubs, wherever they are: which instruction of a function is which of its copy.
  *
  * After a stub's body comes a table of moves: the offset in the function of the first instruction that was moved (a

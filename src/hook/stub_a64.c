@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a stub looks like on arm64. See stub.h. No state. */
 #include "hook/stub.h"
 

@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stubs on arm64: where in a stub is what. Read by the assembler too.
  *
- * Stub: nop | nop or aut | mov x16, x30 | bl enter | bl body | adr x16, id; b leave | where the moves are | hook number |
- * body (paired with the aut: nop or pac) | moves (stub.h). The id is the return address of `bl enter`. */
+ * Stub: nop | nop or aut | mov x16, x30 | bl enter | bl body | adr x16, id; b leave | where the moves are | hook
+ * number | body (paired with the aut: nop or pac) | moves (stub.h). The id is the return address of `bl enter`. */
 #ifndef CT_HOOK_STUB_A64_H
 #define CT_HOOK_STUB_A64_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stubs on x86_64: offsets in a stub, and the order in which the shared code pushes registers. The assembler reads it
  * too.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The code that all stubs share, arm64: not written yet. Each entry traps; no stub leads here. */
     .text
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The code that all stubs share, x86_64. It is position-independent and is copied next to each region of stubs.
  *
  * A stub calls an `enter`, then its body, and jumps to a `leave`:

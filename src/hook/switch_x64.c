@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Switches from one form of the shared code to the other, x86_64: see runtime.h. No state; freestanding. */
 #include "hook/runtime.h"
 

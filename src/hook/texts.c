@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names and texts of the lists in contrail/hook.h. */
 #include <contrail/hook.h>
 

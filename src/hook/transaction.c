@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What all API calls share: entering and leaving the API, and transactions. */
 #include "hook/set.h"
 #include "os/os.h"

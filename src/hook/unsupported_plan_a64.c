@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Scanning and planning on arm64: not written yet. No function is hooked. */
 #include "hook/plan.h"
 #include "hook/scan.h"

@@ -1,4 +1,6 @@
-/* What hooked calls need on arm64 and do not have yet: faults in stubs, the switch to the other form of the shared code. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What hooked calls need on arm64 and do not have yet: faults in stubs, the switch to the other form of the shared
+ * code. */
 #include "abi/boot_abi.h"
 #include "hook/fault.h"
 

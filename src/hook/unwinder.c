@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stack walks by others: see unwinder.h. Ordinary C: this file is not part of the freestanding runtime. It must have
  * unwind tables, because its frame is walked over. */
 #include "hook/unwinder.h"

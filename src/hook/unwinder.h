@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Unwinders: where they are, and the one entry point that returns to its caller. */
 #ifndef CT_HOOK_UNWINDER_H
 #define CT_HOOK_UNWINDER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stack walks by unwinders and the like: real return addresses are on the stack while one looks at it.
  *
  * Walks nest: a handler may interrupt one, and walk too. Owner: the block's thread, inside its slow paths. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See agent_image.h. The images are part of this program, so they are trusted; tests/tools checks what they may
  * contain. */
 #include "inject/agent_image.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The agents' ELF images, which are part of this program. Each has two loadable pieces, is position-independent, and
  * its only relocations add the load address. */
 #ifndef CT_INJECT_AGENT_IMAGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See eject.h. */
 #include "inject/eject_internal.h"
 #include "abi/shm_abi.h"

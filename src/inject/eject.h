@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Removes hooks and agent from a target, using only what is in the target itself. So a recorder can clean up after
  * another one that was killed. The order is the reverse of inject.h's; if we die in the middle, what is left can be
  * cleaned up again.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to src/inject/eject*.c. */
 #ifndef CT_INJECT_EJECT_INTERNAL_H
 #define CT_INJECT_EJECT_INTERNAL_H

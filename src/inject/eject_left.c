@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See eject_left.h. */
 #include "inject/eject_left.h"
 #include "os/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a recorder has left in a stopped target if it was killed while it injected, before threads and tables led to its
  * memory. The shared memory is found by its name, and lists the rest (abi/shm_abi.h: reserved, boot, struct
  * ct_shm_regions).

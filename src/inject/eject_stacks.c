@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Restores real return addresses, which the shadow stacks in the target hold, on its stacks. See eject.h. */
 #include "base/grow.h"
 #include "inject/eject_internal.h"

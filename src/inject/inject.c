@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See inject.h: the way in. */
 #include "inject/inject.h"
 #include "abi/boot_abi.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Puts the agent and the hooks into a stopped target.
  *
  * All of it happens between ct_remote_stop and ct_remote_resume (or in a process that was spawned and is stopped). If

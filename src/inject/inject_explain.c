@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Why our memory could not be put into a target: one sentence for the user, with the remedy. */
 #include "inject/inject_memory.h"
 #include <contrail/status.h>

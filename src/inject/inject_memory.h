@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory in a stopped target, for all code that puts something into it. */
 #ifndef CT_INJECT_INJECT_MEMORY_H
 #define CT_INJECT_INJECT_MEMORY_H

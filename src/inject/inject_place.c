@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds where the memory that we share with a target goes: into the largest free range, some way below its upper end,
  * so that stubs for libraries that are loaded later find room near them. */
 #include "inject/inject_memory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See recorder.h. */
 #include "inject/recorder.h"
 #include "abi/shm_abi.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Is somebody recording this process now? */
 #ifndef CT_INJECT_RECORDER_H
 #define CT_INJECT_RECORDER_H

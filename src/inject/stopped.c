@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See stopped.h. */
 #include "inject/stopped.h"
 #include "remote/frames.h"

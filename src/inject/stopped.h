@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the code that puts patches into a stopped target and the code that removes them. */
 #ifndef CT_INJECT_STOPPED_H
 #define CT_INJECT_STOPPED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The public functions for another process: see contrail/process.h. The calling thread does everything. The process is
  * stopped only in look_at_stacks and ct_process_modify_thread, and runs on when these return, whatever happened. */
 #include "base/sized.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of struct ct_process (contrail/process.h): modules with their tables, and walks over the stacks of a
  * stopped process. One thread uses a process at a time. */
 #ifndef CT_INSPECT_PROCESS_H

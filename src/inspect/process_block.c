@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds thread blocks of another process: through GS if the process hooks itself, by the agent's table if it is
  * recorded (agent/table.c). The memory there may contain anything: the walk of a shadow stack checks again
  * (process_shadow.c). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The stack walk on arm64: no step yet that unwind tables do not describe. */
 #include "inspect/process.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of the stack walk on x86_64 that no unwind table describes: signal frames, and code without tables, where the
  * return address is searched for. (Contrail's own code: process_stubs_x64.c.)
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Modules of another process, from its maps: every file of which a part is mapped executable, and the vdso.
  *
  * Files are opened as that process sees them and stay open here, so that tables can be made at any time. Load bias and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names of frames: functions and, if debug information is requested, source lines and inlined functions. The process
  * runs again by then. */
 #include "base/grow.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shadow stacks of a recorded process, read from outside. Return addresses on its stacks lead to stubs; the real ones
  * are here (hook/runtime.h). Everything is read from another process, which may only look like a recorded one. So
  * everything is checked, and the work is limited. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the return address is at each instruction of the code that all stubs share (hook/stubs_x64.S), in both forms.
  *
  * We follow that code from its entries and note what each instruction does to rsp, and to rbx and rbp, which replace

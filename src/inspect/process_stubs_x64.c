@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of the stack walk through Contrail's own code in a recorded process, x86_64: a stub, the code that stubs share,
  * and the agent's slow paths, which that code calls. A busy recorded program spends most of its time there.
  *

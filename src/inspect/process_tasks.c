@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads as the kernel lists them: number, name, state. Nothing is stopped, so a thread may end meanwhile. */
 #include "base/grow.h"
 #include "inspect/process.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks the stack of a stopped thread: chooses the kind of step for each frame, and decides when to end.
  *
  * All of it happens while the process is stopped, because frames may lead from one stack to another (signal stacks,

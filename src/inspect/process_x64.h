@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of the stack walk for x86_64. S is the address of the slot that holds a frame's return
  * address. */
 #ifndef CT_INSPECT_PROCESS_X64_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Headers of the machine that this is built for: #include CT_HOST_HEADER(stub) is "stub_x64.h" on x86_64. */
 #ifndef CT_ISA_HOST_H
 #define CT_ISA_HOST_H

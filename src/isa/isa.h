@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What all instruction sets have in common: kinds of instructions, and a buffer that code is written into.
  *
  * Freestanding: nothing in src/isa uses libc, so the agent is built from these files too. */

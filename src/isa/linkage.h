@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entries of linkage tables (.plt) of this machine. */
 #ifndef CT_ISA_LINKAGE_H
 #define CT_ISA_LINKAGE_H

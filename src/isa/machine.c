@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Choosing a machine, see machine.h. */
 #include "isa/machine.h"
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is known of a machine without running on it: names, numbers and distances.
  *
  * The tables of all machines are in every build, so that a trace of one machine is read on another. They hold no

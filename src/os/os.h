@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operating system as the engine sees it: memory, maps, threads. Implemented in src/os/linux.
  *
  * Everything here makes raw system calls and touches neither libc nor thread-local storage. So it may be called while

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The registers of a stopped thread, on any machine. Only registers_<isa>.c and other files for one machine know what
  * the words mean; all others use the accessors.
  *

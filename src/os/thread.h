@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calling thread, for slow paths: signal mask, thread pointer, the register that holds its block. Raw system calls
  * and registers only; see os.h. */
 #ifndef CT_OS_THREAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Root directories of processes in containers and chroots. */
 #include "plan/debug_root.h"
 #include <stdio.h>

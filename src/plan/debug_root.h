@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The root directory of another process: the files of its modules are below it. */
 #ifndef CT_PLAN_DEBUG_ROOT_H
 #define CT_PLAN_DEBUG_ROOT_H

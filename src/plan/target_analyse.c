@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Analyses a module: reads its functions from the ELF file, scans its code, and makes an image of both
  * (target_internal.h).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cache of images: one file for each build-id and size of a module's file. A file is replaced as a whole.
  *
  * The cache must never make anything fail: if something goes wrong here, the module is analysed again. An image decides

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The data of a module, for the scan: it contains jump tables.
  *
  * The data comes from the file, with the loader's relative relocations applied for the bias. So it is the same in every

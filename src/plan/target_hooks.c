@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans the hooks of one module, from its image and the local copy of its code.
  *
  * Stubs go one after the other into the module's slot of an arena, so that several threads can plan for one arena.

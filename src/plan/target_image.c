@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Images: validates their bytes, which may come from a damaged or forged file.
  *
  * The checksum finds accidents. All indexes and addresses in the image are checked as well, so that even a file with a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of a target plan in the making. Private to src/plan.
  *
  * In order: maps and modules (target_modules.c, their data in target_data.c), what is known about each module's code

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Modules of a target: the files that its executable mappings come from, where they are loaded, and their bytes.
  *
  * A module is found by an executable mapping of an ELF file. The file gives the segments, the mapping gives the bias.

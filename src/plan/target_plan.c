@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Puts the plan of a target together: see target_plan.h and target_internal.h.
  *
  * Several threads analyse the modules, and then plan them. Each has one module at a time, so they share only the

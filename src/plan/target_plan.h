@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The code of a target: its modules, their functions, and the plan of all hooks. This unit changes nothing in the
  * target: it reads memory and files, and produces bytes.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pool of threads that exists during one call. Tasks may add others. See target_internal.h. */
 #include "base/grow.h"
 #include "plan/target_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds addresses for stubs in the address space of a target.
  *
  * Any free place within reach works. The best are those that nobody else will need soon. The kernel hands out addresses

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls made in another process by one of its stopped threads.
  *
  * We may die after each step; the thread then continues as if nothing had happened:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls made in another process on arm64. */
 #include "remote/remote_internal.h"
 #include "os/linux/registers_a64.h"

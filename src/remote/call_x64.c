@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls made in another process on x86_64: the instructions, and the way back.
  *
  * After the call there is code that puts the thread back by itself: signal mask, flags, all general registers, then a

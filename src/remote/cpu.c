@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All general registers of stopped threads. cpu_<isa>.c knows which there are. */
 #include "remote/remote_internal.h"
 

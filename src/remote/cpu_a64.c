@@ -1,5 +1,6 @@
-/* All general registers of a stopped thread on arm64: as struct ct_registers_a64 begins, until callbacks have a context of
- * this machine. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All general registers of a stopped thread on arm64: as struct ct_registers_a64 begins, until callbacks have a
+ * context of this machine. */
 #include "remote/remote_internal.h"
 #include "os/linux/registers_a64.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All general registers of a stopped thread on x86_64.
  *
  * A thread whose system call was interrupted is after the instruction, with a code in rax that makes the kernel issue

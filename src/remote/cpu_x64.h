@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What struct ct_remote_cpu holds on x86_64. Only for files of this machine. */
 #ifndef CT_REMOTE_CPU_X64_H
 #define CT_REMOTE_CPU_X64_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Follows a process into the program that it executes.
  *
  * The process waits for us in code of ours. We seize it and let it continue. Until the exec it is watched from one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sentences for the user: what is forbidden, by whom, and what helps. */
 #include "remote/remote_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds out what a seccomp filter says to a system call, by interpreting its program. Pure: bytes in, answer out.
  *
  * Only the number and the architecture of the call are known. A program that reads more (arguments, address of the

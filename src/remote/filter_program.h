@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The program of a seccomp filter. */
 #ifndef CT_REMOTE_FILTER_PROGRAM_H
 #define CT_REMOTE_FILTER_PROGRAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What can be known about another process's seccomp filters.
  *
  * A filter may kill for a call, and the kernel shows filters only to processes that may lift them anyway. So a call is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See frames.h. */
 #include "remote/frames.h"
 #include "remote/remote_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames on the stacks of a stopped process: of signal handlers that have not returned. And numbers in pid
  * namespaces. */
 #ifndef CT_REMOTE_FRAMES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames of signal handlers on arm64. */
 #include "remote/remote_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames of signal handlers on x86_64: the restorer's address, then a ucontext (flags, link, stack, registers). */
 #include "remote/remote_internal.h"
 #include <string.h>

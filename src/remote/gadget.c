@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Room for a few instructions of ours in another process, without changing its mappings.
  *
  * The kernel maps whole pages. In the last page of an executable image, the bytes after its end are zero and belong to

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a process ended that is not our child. /proc shows it until the parent has waited for the process; afterwards the
  * kernel reports it through the process's descriptor (since 6.15). */
 #include "remote/remote.h"

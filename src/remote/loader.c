@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stops a new program when its loader has mapped and relocated everything and run no constructor.
  *
  * Breakpoints cannot be used: if we died, they would kill the program. We use a system call that does nothing, in a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a new program to the point where its loader has finished. */
 #ifndef CT_REMOTE_LOADER_H
 #define CT_REMOTE_LOADER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arm64 code of loader.c. */
 #include "remote/loader.h"
 

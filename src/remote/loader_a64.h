@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of what loader_a64.c writes. */
 #ifndef CT_REMOTE_LOADER_A64_H
 #define CT_REMOTE_LOADER_A64_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes of what loader_x64.c writes. */
 #ifndef CT_REMOTE_LOADER_X64_H
 #define CT_REMOTE_LOADER_X64_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of another process, through /proc/PID/mem: whatever the protection, while threads run or are stopped. */
 #include "remote/remote_internal.h"
 

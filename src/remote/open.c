@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opens another process. Processes that cannot be traced are refused here, before anything is stopped. */
 #include "isa/machine.h"
 #include "remote/remote_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Limits how long a process is kept stopped because of what is in its memory.
  *
  * Lists and tables there may be of any length, or endless. Code that follows them reads memory, so the reads end it:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What /proc shows about a process and its threads. */
 #include "isa/machine.h"
 #include "remote/frames.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which file a program's name means, and whether it can be started and recorded. Checked before anything is started. */
 #include "base/regular.h"
 #include "isa/machine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The file of a program that is to be started. */
 #ifndef CT_REMOTE_PROGRAM_H
 #define CT_REMOTE_PROGRAM_H

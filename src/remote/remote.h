@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Another process, seen from outside: memory, maps, threads, registers, calls made in it.
  *
  * Ordinary C for the controller. Each stop has its own tracer, a process that shares our memory. So calls may come from

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of this layer.
  *
  * ptrace belongs to a thread, and a tracee that runs cannot be detached. But when its tracer ends, everything is

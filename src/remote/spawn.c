@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starts a program that is traced from the beginning.
  *
  *   parent  fork ─▶ tracer: PTRACE_SEIZE, a byte into the pipe ─▶ waits for the stop that exec makes ─▶ loader.c

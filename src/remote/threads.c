@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stops and resumes all threads of another process.
  *
  * Invariant: a thread of the stopped set is in a PTRACE_EVENT_STOP. From such a stop the kernel repeats an interrupted

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tracer, and the requests it makes.
  *
  * The tracer is a process of its own that shares our memory (and has the thread pointer of a thread of ours that waits

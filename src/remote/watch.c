@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process that stays traced while it runs, so that every signal is seen before it is delivered.
  *
  * Between resume and the next stop the tracer (tracer.c) waits for its tracees, not for jobs. Invariants:

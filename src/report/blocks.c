@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See blocks.h. The blocks of each file are counted in an array, by their numbers. The result is appended to the rows,
  * which are merged whenever they have doubled. */
 #include "report/blocks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of code by how often followed threads executed them (trace/code_file.h): one row for each block, over all
  * threads of a process or for each thread. Each file is read once; memory grows with the number of different blocks. */
 #ifndef CT_REPORT_BLOCKS_H

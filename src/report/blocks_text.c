@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The report of blocks as JSON and as CSV. */
 #include "report/blocks.h"
 #include "report/output.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counting of one thread: every event goes through the frames to the tally of its function.
  *
  * A frame's `user` is its tally, so that a return needs no look-up. */

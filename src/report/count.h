@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counts one thread of a trace into tallies. */
 #ifndef CT_REPORT_COUNT_H
 #define CT_REPORT_COUNT_H

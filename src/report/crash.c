@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals and crashes: see crash.h. */
 #include "report/crash.h"
 #include "trace/frames.h"

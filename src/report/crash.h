@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals and crashes in the trace of a process: what the records say, and which calls were open. */
 #ifndef CT_REPORT_CRASH_H
 #define CT_REPORT_CRASH_H

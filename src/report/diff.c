@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of two traces side by side: both reports are sorted by name and merged. */
 #include "report/diff.h"
 #include "base/json_write.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two traces of one program: which functions changed, and where the paths of the main threads diverge.
  *
  * Two functions are the same when their names and the file names of their modules are equal (functions without a name

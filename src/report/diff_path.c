@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the main threads of two traces diverge: reads both, call by call, until a call differs.
  *
  * Calls are enough: the depth of a call says which frames around it are open, and these are the last calls at the

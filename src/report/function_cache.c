@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of a trace, looked up once. */
 #include "report/function_cache.h"
 #include <stdio.h>

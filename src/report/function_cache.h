@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of a trace as a reader of events needs them: looked up once, and matched with the user's globs once. One
  * owner. */
 #ifndef CT_REPORT_FUNCTION_CACHE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The report: reads threads in parallel, merges their counts, makes rows.
  *
  * Workers share the trace (each reads a different thread of it), the counter of remaining threads, and a lock for

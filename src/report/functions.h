@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions by calls and times: one row for each, over all threads or for each thread.
  *
  * total   time between call and end; counted once where a function calls itself or is open in several coroutines

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The report as JSON and as CSV. */
 #include "report/functions.h"
 #include "report/output.h"

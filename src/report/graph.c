@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Callers and callees: one pass over the events, thread by thread.
  *
  * A frame's `user` is a record of the rows that its end is added to. Paths out of a function are carried along: a

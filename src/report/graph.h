@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Callers and callees of functions, as trees that start at each function the user asked for.
  *
  * A row of the callers is a path into the function: it has the calls and the time of the function when it is called on

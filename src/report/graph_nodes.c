@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of callers and callees: lookup, order, limit, JSON. */
 #include "base/grow.h"
 #include "report/graph.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Log-linear histogram: octave 0 holds 0..31 one by one, octave n the values from 2^(n+4) on in 32 steps. */
 #include "report/histogram.h"
 #include <stdlib.h>

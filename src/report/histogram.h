@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Histogram of durations: log-linear buckets, 32 to a power of two, so a percentile is off by at most 1/64 (1.6 %).
  *
  * Memory is bounded by the span of the values, not by their number: a power of two takes 256 bytes once it is used, at

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the trace of a process holds. */
 #include "report/info.h"
 #include <stdio.h>

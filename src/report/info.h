@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the trace of a process holds, from its manifest and its files. Texts belong to the trace and the facts: both
  * must live. */
 #ifndef CT_REPORT_INFO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Windows of detail, as `info` shows them, from the manifest. */
 #include "report/info.h"
 #include "base/json_write.h"

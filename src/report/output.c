@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A growing text. */
 #include "report/output.h"
 #include "base/digits.h"

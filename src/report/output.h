@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A growing text. All zero is an empty one. */
 #ifndef CT_REPORT_OUTPUT_H
 #define CT_REPORT_OUTPUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The replay: pairs the events of each thread and turns them into lines.
  *
  * Threads are read from their beginning, so that calls that began before the range are known when they end in it. */

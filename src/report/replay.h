@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The call tree of a trace, line by line, all threads merged by time.
  *
  * A call that made no (shown) calls is one line, with its duration. Any other call is a line that opens and a line that

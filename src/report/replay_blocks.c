@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shows what followed threads executed, between the lines of their calls. The place of a block is looked up once for
  * each block of a file; memory grows with the number of blocks, not with their executions. */
 #include "report/replay_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of the replay: calls (replay.c), and the code that was executed in them (replay_blocks.c). */
 #ifndef CT_REPORT_REPLAY_INTERNAL_H
 #define CT_REPORT_REPLAY_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of a replay that wait to be shown. */
 #include "report/replay_lines.h"
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of a replay that wait to be shown. Private to replay*.c.
  *
  * A call and its line are one object. It is in the list while it waits, and its frame refers to it while it is open;

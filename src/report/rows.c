@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a report: names, filters, order, limit. */
 #include "report/functions.h"
 #include <stdlib.h>

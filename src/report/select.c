@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which threads and functions the user asked for. */
 #include "report/select.h"
 #include "symbols/name_match.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which threads and functions the user asked for. Lists are NULL-terminated. A NULL list matches everything; otherwise
  * one of its words must match. */
 #ifndef CT_REPORT_SELECT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counts and times of one function. */
 #ifndef CT_REPORT_TALLY_H
 #define CT_REPORT_TALLY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments and results of a report's functions: see values.h. */
 #include "report/values.h"
 #include "base/json_write.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments and results of a report's functions, from the detail records: for each parameter the range of its numbers
  * and its most frequent values.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See children.h. */
 #include "session/children.h"
 #include "isa/machine.h"

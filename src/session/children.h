@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The other processes of a session: children that recorded processes fork, and programs that they execute.
  *
  * Each new process has a child thread, which leads its recording to the end. */

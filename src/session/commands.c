@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The commands that a session accepts while it records. See control.h. Everything here runs on the thread of the
  * control socket, the only one that changes the policy. */
 #include "session/children.h"

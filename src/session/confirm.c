@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See confirm.h. */
 #include "session/confirm.h"
 #include "remote/frames.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes and threads that are named in shared memory, confirmed by the kernel.
  *
  * The target can write any number into a request (abi/shm_abi.h). A number counts if /proc shows what only the target,

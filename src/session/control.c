@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The control socket of a session: one line in, one answer out. Only its owner (and root) can use it: it is in a
  * directory that nobody else can enter, and the kernel says who calls. A thread of its own serves it; slow callers
  * delay nobody. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Live control of a session over a socket. */
 #ifndef CT_SESSION_CONTROL_H
 #define CT_SESSION_CONTROL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The callers of a session's control socket: reads and writes never wait. A caller that is silent, or does not read its
  * answer, is disconnected. The owner's own programs may be hostile too: they can only hold up each other. */
 #include "session/control_internal.h"

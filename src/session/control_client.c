@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The caller's side of a session's socket. It trusts only a socket of the user who can record the process, or of root
  * (control_place.h). All waits have a limit: the answering process may be hostile. */
 #include "drain/clock.h"

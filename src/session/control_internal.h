@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of live control: the socket (control.c), its callers (control_callers.c), the commands
  * (commands.c).
  *

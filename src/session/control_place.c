@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Directories of control sockets. See control_place.h. */
 #include "session/control_place.h"
 #include <contrail/status.h>

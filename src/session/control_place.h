@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where control sockets are: in a directory of the recorder's user, below one that only that user and root can change.
  * So nobody else can create such a directory first, or a socket in it. Directories are opened, checked and used through
  * their descriptor: what was checked is what is used, and long names do not matter. */

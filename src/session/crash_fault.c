@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See crash_fault.h. The memory of the target may contain anything: at worst it has other registers when it dies. */
 #include "session/crash_fault.h"
 #include "hook/fault.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Faults in stubs of a process that stays traced: the report, and a core file, show them as they would be without
  * hooks. */
 #ifndef CT_SESSION_CRASH_FAULT_H

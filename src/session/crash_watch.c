@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See crash_watch.h. */
 #include "session/crash_watch.h"
 #include "drain/signal_record.h"

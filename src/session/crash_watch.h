@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A recorded process that stays traced because of its signals (--trigger crash, --trigger signal=NAME). Each signal
  * becomes a record at its place in the thread's index, with registers, and an entry of the manifest with the stacks at
  * that time.

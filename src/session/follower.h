@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The other way to record: threads are followed, functions are not hooked. This is what a session needs from it;
  * src/follow, which is above this folder, implements it (see follow/stalk.h).
  *

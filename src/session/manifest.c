@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The manifest, the symbols file and the status answer: what a session reports about itself. docs/TRACE-FORMAT.md has
  * the keys. Called by the drain thread once a second and by the session's thread at start and end, never at the same
  * time. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is written about a recorded process besides its events: manifest.json and the symbols file. */
 #ifndef CT_SESSION_MANIFEST_H
 #define CT_SESSION_MANIFEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See metrics.h. */
 #include "session/metrics.h"
 #include "base/json_write.h"

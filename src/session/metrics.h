@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers per second, and all numbers as a text for Prometheus. Pure: the caller gives statistics and time. */
 #ifndef CT_SESSION_METRICS_H
 #define CT_SESSION_METRICS_H

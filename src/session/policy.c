@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Versions of a policy, and what it says about functions, signals and times. See policy.h. */
 #include "session/policy.h"
 #include "drain/windows.h"

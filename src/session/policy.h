@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A policy: what marks a moment as interesting, and what else can be changed while a session records. It has versions.
  *
  * Pure logic: no thread, no shared memory, time is an argument. Threads that share a policy lock it. Invariant: a

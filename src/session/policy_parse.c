@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parses the texts of triggers. */
 #include "session/policy.h"
 #include "symbols/name_match.h"

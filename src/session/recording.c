@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a recording, except for getting into its target and out again. See recording.h. */
 #include "session/recording.h"
 #include "session/children.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One process that a session records: from its plan to its finished trace. A session has a first recording, and one for
  * each child and each program executed (children.h). Each activity has its own header: recording_install.h,
  * recording_leave.h, recording_modules.h, recording_policy.h, ..., manifest.h.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Code that is left alone: executable memory of a recorded process that belongs to no module and is not ours. It comes
  * and goes, so it is looked for at the start, once a second, when a library is loaded, and at the end. The most that
  * was seen at a time is reported. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Code of a recorded process that is left alone: executable memory that belongs to no module and is not ours. */
 #ifndef CT_SESSION_RECORDING_CODE_H
 #define CT_SESSION_RECORDING_CODE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a recording gets into its target: plan, stop, inject, hook. recording_leave.c has the way back. Runs on the
  * session's thread. Between stop and resume the target is stopped, so only what must happen there does. */
 #include "session/recording_install.h"

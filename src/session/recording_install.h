@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a recording gets into its target: plan, stop, inject, hook. recording_leave.h has the way back.
  *
  * Runs on the thread that leads the recording. */

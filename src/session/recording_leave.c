@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a recording gets out of its target, and cleans up after one that was killed.
  *
  * What is found in the target is not trusted (eject.h): a stop never lasts longer than our limits, whatever is there,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a recording gets out of its target, and cleans up after one that was killed. */
 #ifndef CT_SESSION_RECORDING_LEAVE_H
 #define CT_SESSION_RECORDING_LEAVE_H

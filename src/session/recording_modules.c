@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Libraries that come and go while a process is recorded. The thread that loads one waits inside the agent meanwhile;
  * other threads run while the new code is planned, and are stopped while it is hooked. Runs on the recording's request
  * thread. */

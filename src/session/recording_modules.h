@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans of a recorded process: the first one, those of libraries that were loaded later, and what was unloaded since.
  *
  * Owner: the request thread, which changes them under the recording's mutex. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The session's policy in one recorded process: masks of function triggers in shared memory, which the agent reads at
  * each call, and the windows that marks open.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The session's policy in one recorded process: triggers and windows. recording_switch.h decides which functions are
  * recorded. */
 #ifndef CT_SESSION_RECORDING_POLICY_H

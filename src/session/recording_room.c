@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes lanes fit into what limits leave to a target. Our memory is charged to the target: a memory cgroup that is full
  * kills it, and without free address space its own calls fail. So we take at most half of what is free. Lanes become
  * smaller for that; if even small ones do not fit, the process is left alone. Runs on the thread that leads the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes lanes fit into what limits leave to a target. */
 #ifndef CT_SESSION_RECORDING_ROOM_H
 #define CT_SESSION_RECORDING_ROOM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Switches functions off and on in a process that runs.
  *
  * A stub begins with an aligned word of 8 bytes: a call of the recording code, or a jump to the function's body. It can

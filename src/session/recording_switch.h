@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Switches functions off and on in a process that runs. */
 #ifndef CT_SESSION_RECORDING_SWITCH_H
 #define CT_SESSION_RECORDING_SWITCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See requests.h. */
 #include "session/requests.h"
 #include "remote/frames.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Requests of recorded processes (abi/shm_abi.h): each recorded process has a thread that reads them. It hooks what is
  * loaded later; for a child, or a program that is executed, it starts a child thread (children.h), which answers. */
 #ifndef CT_SESSION_REQUESTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: the state machine and the events of the process. See contrail/session.h. */
 #include "base/sized.h"
 #include "isa/machine.h"

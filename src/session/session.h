@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A session: its options, its processes, its policy. See contrail/session.h.
  *
  * Owner: the thread that calls the session's functions; members that other threads use say so. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of a thread's block that translated code and the engine share. It is reached through GS. */
 #ifndef CT_STALK_AREA_H
 #define CT_STALK_AREA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A fragment that is being built: what translate.c (policy) and lower_<isa>.c (code) share. It lives on the engine's
  * stack. */
 #ifndef CT_STALK_BUILD_H

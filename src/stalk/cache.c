@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What has been translated: entries by address, fragments by code address, regions of code memory.
  *
  * Invariants: an entry is in the hash exactly while its fragment is not dead. A word of the table is `miss` or the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What has been translated: entries, fragments, exits, regions of code memory, and the cache that holds them.
  *
  * Words: an entry is an address for which translated code exists. A fragment is code that was translated in one go: one

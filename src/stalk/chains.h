@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames of suspended stacks, one chain per stack: the newest frame comes back first. Freestanding; one owner. Zeroed
  * memory is an empty set of chains; the system provides its pages as they are used. */
 #ifndef CT_STALK_CHAINS_H

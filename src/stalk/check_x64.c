@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Code that may change while it runs, x86_64: its translation compares it with the original each time, before any of it
  * is executed.
  *

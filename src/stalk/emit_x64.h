@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Emitters that lowering and links share, x86_64. Private to these. */
 #ifndef CT_STALK_EMIT_X64_H
 #define CT_STALK_EMIT_X64_H

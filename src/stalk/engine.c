@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine: runs when translated code does not know where to continue.
  *
  * It runs on the followed thread, on the engine's stack, with the program's registers in the thread's area. It returns

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The engine: a thread enters it when translated code does not know where to continue. */
 #ifndef CT_STALK_ENGINE_H
 #define CT_STALK_ENGINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entering and leaving the engine, arm64: not written yet. Each entry traps; no code leads here. */
     .text
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entering and leaving the engine, x86_64. The first part is position-independent and is copied into every arena.
  *
  * Translated code keeps nothing on the program's stack: registers are saved in the thread's area (layout.h), and the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events of one thread: records that translated code writes, the queue that they are expanded into, and sinks.
  *
  * A record has 16 bytes: the target if its site does not know it, the stack pointer, and the number of the site. With

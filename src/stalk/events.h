@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Records that translated code writes, and the events that they become. */
 #ifndef CT_STALK_EVENTS_H
 #define CT_STALK_EVENTS_H

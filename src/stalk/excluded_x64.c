@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of excluded code that do not enter the engine, x86_64.
  *
  * The engine decides that a call runs natively once for each call site, or once for each pair of target and return

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An instruction of x86_64 that is translated. */
 #ifndef CT_STALK_INSN_X64_H
 #define CT_STALK_INSN_X64_H

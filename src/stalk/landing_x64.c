@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where setjmp returns to while code is excluded, x86_64.
  *
  * longjmp continues where setjmp returned. Excluded code may call longjmp natively; the thread would then continue

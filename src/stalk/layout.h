@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Offsets that translated code, assembly and C share. They are plain numbers, so that the assembler can read them;
  * area.h asserts that they match the structure.
  *

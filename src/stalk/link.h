@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Links between fragments, and code for calls of excluded code and for system calls that return twice (link_<isa>.c,
  * excluded_<isa>.c). */
 #ifndef CT_STALK_LINK_H

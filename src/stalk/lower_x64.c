@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lowering of blocks to x86_64.
  *
  * Rules for all code that is not the program's own:

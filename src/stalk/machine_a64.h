@@ -1,5 +1,6 @@
-/* What the engine knows of arm64: see machine_x64.h for what each function is for. Following is not written yet; nothing
- * here runs. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the engine knows of arm64: see machine_x64.h for what each function is for. Following is not written yet;
+ * nothing here runs. */
 #ifndef CT_STALK_MACHINE_A64_H
 #define CT_STALK_MACHINE_A64_H
 

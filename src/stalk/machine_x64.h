@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the engine knows of x86_64: registers, calls, the hashes of its tables. */
 #ifndef CT_STALK_MACHINE_X64_H
 #define CT_STALK_MACHINE_X64_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of a Stalker: its lock, a pool that only grows, numbered items, and what is known of the process's mappings.
  *
  * Owner: the holder of the lock, except for the lock itself. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of the Stalker: pools, numbered items, mappings of the process. */
 #ifndef CT_STALK_MEMORY_H
 #define CT_STALK_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Other threads of this process: followed and unfollowed wherever they are.
  *
  * All threads are stopped for a moment (os.h). A thread that is to be followed continues in ct_stalk_begin, one that is

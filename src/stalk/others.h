@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operations on followed threads from outside, and the end of a Stalker. */
 #ifndef CT_STALK_OTHERS_H
 #define CT_STALK_OTHERS_H

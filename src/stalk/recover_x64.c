@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a place in translated code to the program's state, x86_64.
  *
  * Where the copy of an instruction begins, registers are the program's, and the pieces of the fragment give the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Critical sections of rseq(2). */
 #ifndef CT_STALK_SECTION_H
 #define CT_STALK_SECTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Critical sections of rseq(2), Linux/x86_64.
  *
  * A description (struct rseq_cs) says where a section begins and ends, and where the kernel sends a thread that was

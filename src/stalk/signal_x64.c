@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals of programs with followed threads, Linux/x86_64.
  *
  * While a thread is followed, ct_stalk_signal_entry replaces every handler that the program has installed. It keeps the

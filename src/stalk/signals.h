@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals of followed threads, and the program's registers where one was interrupted. */
 #ifndef CT_STALK_SIGNALS_H
 #define CT_STALK_SIGNALS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The stacks of a followed thread: coroutines that take turns.
  *
  * The address of its return address shows which stack a call or return is on. The newest frames of the running stack

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The stacks of a thread, as its calls and returns reveal them (stacks.c). */
 #ifndef CT_STALK_STACKS_H
 #define CT_STALK_STACKS_H

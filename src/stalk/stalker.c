@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Stalker's public functions, except those that follow threads (thread.c, others.c). */
 #include "stalk/stalker.h"
 #include "base/sized.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Stalker itself, and the functions that it calls in the agent.
  *
  * Freestanding, as everything in this folder: no libc, no thread-local storage, general registers only. It runs inside

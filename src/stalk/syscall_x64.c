@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* System calls of followed threads, Linux/x86_64. Those that change what is followed are handled here; the copy of the
  * instruction makes all others. */
 #include "hook/layout.h"

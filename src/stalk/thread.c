@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that are or were followed.
  *
  * A thread's state is found through its GS block, which is the hooks' or one made here with the same layout

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A followed thread. The thread owns this struct while it is in the engine. */
 #ifndef CT_STALK_THREAD_H
 #define CT_STALK_THREAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which code is translated together, and what is checked before it runs again.
  *
  * A fragment is one block, or consecutive blocks that run when conditional branches are not taken: they are in the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From original code to translated code; excluded code and probes. */
 #ifndef CT_STALK_TRANSLATE_H
 #define CT_STALK_TRANSLATE_H

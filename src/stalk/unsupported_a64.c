@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Following threads on arm64: not written yet. ct_stalker_create fails (ct_os_vectors), so nothing here is reached. */
 #include "stalk/build.h"
 #include "stalk/engine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of the process that leave frames: unwinders, and setjmp with its landing slots. */
 #ifndef CT_STALK_UNWIND_H
 #define CT_STALK_UNWIND_H

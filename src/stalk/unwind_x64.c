@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Unwinding through calls of excluded code, x86_64.
  *
  * Such a call returns to a stub of ours, so an unwinder finds the stub's address on the stack when the excluded code

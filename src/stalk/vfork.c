@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The child of a vfork, which runs in its parent's memory while the parent waits. It continues in translated code in
  * place of its parent, with the parent's area, engine stack and record buffer, so that we see which program it
  * executes. Nothing that it does is an event. When it has executed a program or has ended, its parent finds everything

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The child of a vfork runs in its parent's memory, and so uses the parent's stalk_thread (vfork.c). */
 #ifndef CT_STALK_VFORK_H
 #define CT_STALK_VFORK_H

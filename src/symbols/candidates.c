@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A growing list of candidates, and its radix sort, which is most of the work of opening a table. */
 #include "base/grow.h"
 #include "symbols/table.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Interpreter of call frame instructions, see cfa.h. It ends on any input: each step consumes a byte and the number of
  * steps is limited. */
 #include "symbols/cfa.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Call frame instructions, as far as hooks need them: where the return address is at a given point of a function. */
 #ifndef CT_SYMBOLS_CFA_H
 #define CT_SYMBOLS_CFA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Separate debug files: which paths to try, and whether a file found there belongs to the module. */
 #include "symbols/debug_file.h"
 #include "symbols/file_image.h"

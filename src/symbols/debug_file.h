@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the symbols of a stripped module: a separate debug file, by build-id or .gnu_debuglink, or the compressed
  * symbol table that some distributions leave in the file itself (.gnu_debugdata).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Demangling: chooses the language, and builds the text. */
 #include "symbols/demangle.h"
 #include "base/utf8.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names as people write them: C++ (Itanium ABI), Rust (legacy and v0).
  *
  * Names come from unchecked files: depth, steps and output are bounded, and a name that exceeds them, or is not

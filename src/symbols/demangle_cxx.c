@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* C++ names, first part: nodes, numbers, encodings, and the whole name.
  *
  * The grammar is that of the Itanium C++ ABI, section 5.1, with the additions that compilers make. A parser that

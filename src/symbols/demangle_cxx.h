@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* C++ names: the tree between parser and printer, and the parser's state. Private to src/symbols/demangle_cxx*.c.
  *
  * Nodes are made bottom up and may be shared (substitutions), so the tree has no cycles. The number of nodes is bounded

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* C++ names, fourth part: expressions, as in template arguments, array bounds and decltype. */
 #include "symbols/demangle_cxx.h"
 #include <string.h>

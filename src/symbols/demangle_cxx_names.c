@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* C++ names, second part: identifiers, operators, substitutions, names with their scopes. */
 #include "symbols/demangle_cxx.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* C++ names, last part: prints the tree, spelled as c++filt does.
  *
  * A type is printed in two halves around the name that it declares: `left` before it, `right` after it. Template

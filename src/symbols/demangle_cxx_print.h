@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Printing C++ names: the printer's state, and what its two files share. */
 #ifndef CT_SYMBOLS_DEMANGLE_CXX_PRINT_H
 #define CT_SYMBOLS_DEMANGLE_CXX_PRINT_H

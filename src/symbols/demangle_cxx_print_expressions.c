@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Printing C++ names: expressions. */
 #include "symbols/demangle_cxx_print.h"
 #include <string.h>

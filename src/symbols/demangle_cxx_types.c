@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* C++ names, third part: types and template arguments. */
 #include "symbols/demangle_cxx.h"
 #include <string.h>

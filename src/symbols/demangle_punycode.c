@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Punycode (RFC 3492), in which Rust writes identifiers beyond ASCII. */
 #include "symbols/demangle.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rust names, v0 (RFC 2603); legacy names are in demangle_rust_legacy.c.
  *
  * v0 names are read and printed in one pass, because the grammar has no forward references. References back into the

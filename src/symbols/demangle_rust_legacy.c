@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Legacy Rust names, which look like C++ names that end in a hash. The hash is left out. */
 #include "symbols/demangle.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loads libdw, once. */
 #include "symbols/dw.h"
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of libdw that are used, loaded at run time. Private to src/symbols/lines*.c and
  * parameters*.c. */
 #ifndef CT_SYMBOLS_DW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks over .eh_frame: CIEs, and FDEs with their ranges and entry state.
  *
  * Numbers in the file are never trusted: records are cut to the section, an FDE must refer to a CIE that the walk has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The call frame information of a module (.eh_frame): which code ranges it describes and how they are entered. */
 #ifndef CT_SYMBOLS_EH_FRAME_H
 #define CT_SYMBOLS_EH_FRAME_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bounds-checked view of an ELF file, see elf_image.h. */
 #include "symbols/elf_image.h"
 #include <contrail/status.h>

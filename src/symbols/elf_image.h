@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bounds-checked view of an ELF file: headers, sections, segments, dynamic entries.
  *
  * Nothing in the file is trusted: an offset or size that leaves the file hides the piece and never causes a read

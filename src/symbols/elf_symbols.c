@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions in symbol tables: .symtab and .dynsym, the latter also through PT_DYNAMIC when section headers are
  * stripped. String tables are copied whole, so names stay valid without the file. */
 #include "symbols/table.h"

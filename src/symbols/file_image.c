@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See file_image.h. */
 #include "symbols/file_image.h"
 #include <errno.h>

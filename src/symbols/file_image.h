@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of a whole file. */
 #ifndef CT_SYMBOLS_FILE_IMAGE_H
 #define CT_SYMBOLS_FILE_IMAGE_H

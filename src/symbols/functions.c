@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Function tables: opening and lookups. elf_symbols.c, eh_frame.c, merge.c, names.c and personality.c read the parts;
  * this file calls them in order.
  *

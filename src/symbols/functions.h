@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Function tables of ELF modules: the union of .symtab, .dynsym, the FDEs of .eh_frame and, for stripped modules,
  * .gnu_debugdata and the symbols of a separate debug file; one entry per address.
  *

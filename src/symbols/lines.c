@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Source lines and inlined functions: see lines.h.
  *
  * .debug_aranges is not used, because clang does not write it: the ranges of all units are read when a file is opened,

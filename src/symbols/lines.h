@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* DWARF of a module's code: source lines, and which functions were inlined where.
  *
  * Read with elfutils' libdw, which is loaded when it is first needed: recording never needs it, and everything else

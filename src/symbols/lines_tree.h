@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The debug entries of a struct ct_lines. Private to src/symbols/lines*.c and parameters*.c. */
 #ifndef CT_SYMBOLS_LINES_TREE_H
 #define CT_SYMBOLS_LINES_TREE_H

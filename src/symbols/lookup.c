@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looks up symbols of modules by path and build-id: see lookup.h. */
 #include "symbols/lookup.h"
 #include "symbols/debug_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names, source lines and inlined functions of modules of which only path and build-id are known: those of a trace, on
  * any machine.
  *

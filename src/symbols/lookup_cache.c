@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An LRU cache: a hash table with chains, and a list of all entries in the order of their last use. */
 #include "symbols/lookup_cache.h"
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cache of symbol lookups: bounded memory, least recently used entries are evicted first, everything is counted.
  * One owner. */
 #ifndef CT_SYMBOLS_LOOKUP_CACHE_H

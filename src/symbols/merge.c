@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Turns sorted candidates into functions: one per address, with the best name, a size and flags. */
 #include "symbols/eh_frame.h"
 #include "symbols/table.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Modules of this process, as the dynamic linker lists them. */
 #include "base/grow.h"
 #include "os/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Globs on names of functions. */
 #include "symbols/name_match.h"
 #include "symbols/demangle.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Globs on names of functions. */
 #ifndef CT_SYMBOLS_NAME_MATCH_H
 #define CT_SYMBOLS_NAME_MATCH_H

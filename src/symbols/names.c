@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The index by name: all names of all functions, also those that ct_functions_name does not return (stat64 is stat). */
 #include "symbols/table.h"
 #include <contrail/status.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signatures of functions, from DWARF: see parameters.h. Each is read once and kept. */
 #include "symbols/parameters.h"
 #include "symbols/parameters_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters of functions, from DWARF: names, types, and where their values are on entry.
  *
  * The place of a value is what its location says for the entry, where that is a register or a constant; otherwise the

@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the procedure call standard of arm64 (AAPCS64) puts arguments and results.
  *
- * Where compilers, or versions of them, disagree about a type (over-aligned structures, empty parts among floating-point
- * ones) it counts as not understood. */
+ * Where compilers, or versions of them, disagree about a type (over-aligned structures, empty parts among
+ * floating-point ones) it counts as not understood. */
 #include "symbols/parameters.h"
 
 enum { INTEGER_REGISTERS = 8, VECTOR_REGISTERS = 8, MOST_ALIKE = 4, RETURNED_VECTORS = 2 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What parameters*.c share. */
 #ifndef CT_SYMBOLS_PARAMETERS_INTERNAL_H
 #define CT_SYMBOLS_PARAMETERS_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the values of a signature are, by the calling convention of its machine. */
 #include "symbols/parameters.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Types of parameters, read from DWARF: see parameters.h. Pointers are not followed, except those to char. */
 #include "symbols/parameters_internal.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the System V calling convention of x86_64 puts arguments and results.
  *
  * When it is not certain how a value is passed, the registers of all values after it are not certain either. */

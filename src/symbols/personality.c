@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Personality routines: from the CIEs, followed to the routine when it is in this file.
  *
  * Usually a CIE refers to a slot (DW.ref.*) that the loader fills; its future value is read from the file's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A cursor over untrusted bytes: every read is checked, a read past the end returns zero and sets `bad` permanently.
  *
  * Loops that read until the cursor is empty also end when it is bad, because a bad cursor is empty. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of a function table, and the candidates for it. Private to src/symbols. */
 #ifndef CT_SYMBOLS_TABLE_H
 #define CT_SYMBOLS_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Unwind tables: find the FDE that covers an address, and apply its rules to the registers. See unwind.h. */
 #include "symbols/unwind.h"
 #include "base/grow.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Unwinding by .eh_frame: from the registers of a frame to those of its caller.
  *
  * Bytes to bytes: memory is read through a callback, so the stack may be that of another process, or a copy. Nothing in

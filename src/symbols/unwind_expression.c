@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* DWARF expressions, as call frame information uses them: linkage stubs, signal frames, realigned stacks.
  *
  * It ends on any input: the number of steps is limited, and every step checks the stack. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rules of all registers at a place, for unwinding. cfa.c decodes the instructions. */
 #include "symbols/cfa.h"
 #include "symbols/eh_frame.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Unpacks .xz with liblzma, which is loaded when the first module needs it: most systems have no such modules, and a
  * process that hooks itself should not get an additional library. */
 #include "symbols/debug_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments and results, from detail records: see arguments.h. */
 #include "trace/arguments.h"
 #include "isa/machine.h"

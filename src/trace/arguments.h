@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments and results of functions, from detail records: with names and types from debug information, or as registers
  * where the module has none.
  *

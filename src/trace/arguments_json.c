@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments of calls as JSON: see arguments_json.h. */
 #include "trace/arguments_json.h"
 #include "base/json_write.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments of calls as JSON. */
 #ifndef CT_TRACE_ARGUMENTS_JSON_H
 #define CT_TRACE_ARGUMENTS_JSON_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers for events. Thousands of thread writers exist and few of them fill at the same time, so they borrow buffers
  * instead of owning them. Up to KEEP bytes of returned buffers are kept for the next use. */
 #include "trace/buffers.h"

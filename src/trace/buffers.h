@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers for events, lent to thread writers between reserve and flush. */
 #ifndef CT_TRACE_BUFFERS_H
 #define CT_TRACE_BUFFERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writing and reading thread_N/code.ctc (abi/code.h).
  *
  * The writer belongs to the drain thread. What was flushed survives our death. A file without its last record comes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See code_file.h. The file is mapped; nothing in it is trusted. */
 #include "base/grow.h"
 #include "trace/code_file.h"

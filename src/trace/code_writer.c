@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See code_file.h. Records go into a buffer, which is written when it is full and when the thread is flushed. */
 #include "base/grow.h"
 #include "trace/code_file.h"

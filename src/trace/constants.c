@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See constants.h. */
 #include "trace/constants.h"
 #include "symbols/elf_image.h"

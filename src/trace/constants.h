@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that a program cannot change: bytes of its modules' read-only segments, from their files. With them, pointers
  * to texts in the program itself are shown as texts, although the texts were not recorded. Uses only files with the
  * build-id that the trace has. One owner. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checksums of events, by tables, 16 bytes in each step: table[k][b] is the remainder of byte b followed by k zero
  * bytes, so the 16 lookups of a step do not depend on each other. The only state is the tables, which are made once. */
 #include "trace/crc32.h"

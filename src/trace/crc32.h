@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CRC32 as in IEEE 802.3 (zlib's): "123456789" gives 0xcbf43926. */
 #ifndef CT_TRACE_CRC32_H
 #define CT_TRACE_CRC32_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The checksum by the instructions that arm64 has for it. */
 #include "trace/crc32.h"
 #include <arm_acle.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checksums of bytes that are changed in the middle: the effect of a change on the remainder, moved over the bytes that
  * follow.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The checksum by carry-less multiplication: each step folds four lanes of 16 bytes 64 bytes ahead. Below: remainders
  * of powers of x, bits reversed, and the polynomial and its inverse for the final reduction. */
 #include "trace/crc32.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cursors: the events of one thread, or of all threads merged by time (ties: thread, then sequence), optionally with
  * the code that the threads executed between them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Depths: a table with open addressing, at most half full. */
 #include "trace/depths.h"
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is open at depths of other stacks than a thread's first one (ATF_DEPTH_OTHER): few of very many possible depths,
  * in no order. Memory grows with the number of entries, not with the depths. One owner; all zero is an empty table. */
 #ifndef CT_TRACE_DEPTHS_H

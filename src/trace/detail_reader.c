@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* detail.atf and its continuations: finds a record by its number and decodes it.
  *
  * Records differ in length, so a file is read through once, when its first record is requested, and the offset of every

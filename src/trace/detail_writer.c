@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes one thread's detail.atf. Owned by the drain thread.
  *
  * Like index.atf, the file can be read at every moment: first a header with counts of zero, then whole records; at the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Directories of a recording, and the manifest in them. Creating is the lock: the process that created a directory owns
  * it. */
 #include "base/json_write.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the manifest says about threads. Texts belong to the parsed manifests, which are kept. */
 #include "trace/facts.h"
 #include <stdlib.h>

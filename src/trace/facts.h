@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about threads that only the manifest has: where events are missing, and when the thread ended. */
 #ifndef CT_TRACE_FACTS_H
 #define CT_TRACE_FACTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files of a trace.
  *
  * A file in use is in no list, so a cache never closes it. The cache's lock is held for list work and open/close only,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files of a trace: writes without torn ends or fatal signals, and keeps thousands of files on a few descriptors. */
 #ifndef CT_TRACE_FILE_H
 #define CT_TRACE_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds sessions, processes and threads by the names of their directories. */
 #include "base/grow.h"
 #include "trace/reader.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See follow.h. */
 #include "trace/follow.h"
 #include "trace/reader.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Follows a trace that is being written: its new events, round after round, all threads merged by time.
  *
  * Each round opens the trace again and reads every thread from where the last round ended, so it sees new processes,

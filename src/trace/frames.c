@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pairs calls with their ends.
  *
  * Invariants: `open` is the sum over the row, where a known frame counts 1 and an unknown run its length; no unknown

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pairs calls with their ends in the events of one thread.
  *
  * An end belongs to the open call at its depth. Where that is a call of another function (events are missing, or the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The index files of a thread, raw or packed: counts and reads their events.
  *
  * Files are read, not mapped: a file that shrinks while it is open (a recorder whose disk is full cuts off a torn

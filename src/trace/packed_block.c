@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What blocks of a packed index share, and packing: see packed_block.h.
  *
  * A return needs no function: it ends the innermost open call. Packer and unpacker keep the calls that were opened in

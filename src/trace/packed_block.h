@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One block of a packed index: bytes to bytes (abi/packed.h). No files here. */
 #ifndef CT_TRACE_PACKED_BLOCK_H
 #define CT_TRACE_PACKED_BLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Merges small blocks, so that the file of a quiet thread does not consist of headers.
  *
  * A kill at any moment loses nothing that was written: the merged block is written first after the blocks that it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The file itself: see packed_out.h. It always ends with a whole block, or with one that readers recognise as cut. */
 #include "trace/packed_out.h"
 #include "base/grow.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A packed index file that is being written: header, blocks, tables, footer. Parts of packed_writer.c; one owner.
  *
  * Functions return 0 or an errno. The file must be in use. */

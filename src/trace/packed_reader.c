@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads packed index files: finds their blocks, and unpacks their events.
  *
  * A finished file has tables of its blocks. Without them (the recorder was killed, or still writes) the headers of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calls that are open inside a block. Packer and unpacker must track them in exactly the same way. */
 #ifndef CT_TRACE_PACKED_STATE_H
 #define CT_TRACE_PACKED_STATE_H

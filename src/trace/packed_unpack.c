@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Unpacks blocks of a packed index: see packed_block.h. The bytes are not trusted: each length and code is checked
  * before use, and no block needs more memory than its number of events can take. */
 #include "trace/packed_block.h"

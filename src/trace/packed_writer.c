@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes one thread's index.ctp.
  *
  * Each write becomes blocks at the end of the file at once: nothing waits until a block is full. Small blocks that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See place.h. A place either owns a descriptor, or uses its parent's with a prefix before every name. */
 #include "trace/place.h"
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Directories that are held by their descriptor, and files that are created in them.
  *
  * Root records in directories of other users, who can rename and replace everything there at any moment. So a path is

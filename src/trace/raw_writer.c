@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes one thread's index.atf.
  *
  * The file is always readable: first a header with counts of zero, then whole events; at the end the header again with

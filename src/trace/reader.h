@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of the trace reader. */
 #ifndef CT_TRACE_READER_H
 #define CT_TRACE_READER_H

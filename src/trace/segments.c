@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See segments.h. Finished segments are in one list, ordered by their last event, oldest first; new ones come near its
  * end. */
 #include "trace/segments.h"

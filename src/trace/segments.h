@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --keep: files are written in segments, and the oldest ones are deleted.
  *
  * One object for all files of a session; any thread. A series is the files of one kind (index or detail) of one thread.

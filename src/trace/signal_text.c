@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Describes signals, registers and addresses of a recorded process. */
 #include "trace/signal_text.h"
 #include "isa/machine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Describes signals, registers and addresses of a recorded process. */
 #ifndef CT_TRACE_SIGNAL_TEXT_H
 #define CT_TRACE_SIGNAL_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What raw and packed files share. */
 #include "trace/sink.h"
 #include "trace/file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where the events of a thread writer go: raw or packed files. The thread writer owns it.
  *
  * Functions return 0 or an errno. After a failure only `finish` is called. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fills in a `symbols` file: see symbolize.h. One pass over its text; the new text is collected in memory first. */
 #include "trace/symbolize.h"
 #include "base/grow.h"

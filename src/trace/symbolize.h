@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fills in the `symbols` file of a recorded process: names that were missing, source lines, inlined functions.
  *
  * The file is replaced as a whole, by one that differs only in these columns: unknown lines and columns stay as they

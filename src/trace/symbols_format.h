@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Words of the `symbols` file, shared by its writer and its reader. */
 #ifndef CT_TRACE_SYMBOLS_FORMAT_H
 #define CT_TRACE_SYMBOLS_FORMAT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the `symbols` file. The text is read once and only the beginnings of its lines are noted; the line of a
  * function is parsed, in place, when it is first needed. Lines that make no sense are left out; ct_symbols_problem
  * reports them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the `symbols` file: text, one line per function, columns between tabs (docs/TRACE-FORMAT.md). Formatted by
  * hand into a large buffer: a program waits for tens of thousands of lines before its first instruction. */
 #include "trace/file.h"

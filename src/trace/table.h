@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A table of things by process and function id. Each thing begins with its key. One owner. */
 #ifndef CT_TRACE_TABLE_H
 #define CT_TRACE_TABLE_H

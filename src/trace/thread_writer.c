@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the events of one thread: a buffer in front of the files (sink.h).
  *
  * The first failure is kept. After it events are counted and dropped. */

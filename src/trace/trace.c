@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opens a trace: finds its processes, threads and modules.
  *
  * Names, losses and modules come from the manifest; what exists comes from the directories and files. Where they

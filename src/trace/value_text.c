@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of a known type as text: see value_text.h. */
 #include "trace/value_text.h"
 #include "base/utf8.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Formats bytes of a known type. Private to arguments.c. */
 #ifndef CT_TRACE_VALUE_TEXT_H
 #define CT_TRACE_VALUE_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks a trace: everything that readers assume, event by event.
  *
  * Events are checked leniently where the manifest cannot know: after a gap the depth may be anything, and so it may in

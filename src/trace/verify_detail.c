@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks the detail files of a thread: structure, checksums, and that records and index events refer to each other.
  *
  * A recorder that was killed leaves links out of the index, and loses the end of either file: what is missing at the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks a packed index file: header, every block, tables and footer. verify.c checks that the events make sense. */
 #include "isa/machine.h"
 #include "trace/crc32.h"

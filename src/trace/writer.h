@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the trace of a process: manifest.json, symbols, thread_N/index.atf (raw ATF v2).
  *
  * One owner (the drain thread). Everything that was flushed survives our death: headers are written first, footers

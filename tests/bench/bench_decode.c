@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Our decoder against Zydis, linearly over the code of libc and libcrypto; the best of several rounds in one run. */
 #include <dlfcn.h>
 #include <elf.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compares the cost of the drain as a thread of the controller with that of a separate process without rights
  * (docs/TRUST.md, "Who drains"). Both take the same events out of the same memory and write packed files. Rounds
  * alternate; the best of each counts. */

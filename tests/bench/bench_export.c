@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How fast traces are exported, format by format, compared with a bare cursor over the same events. Files go to
  * /dev/null, directories to the given one (default: the temporary one). Measures processor time, so that other programs
  * do not disturb. Also reports the peak memory. */

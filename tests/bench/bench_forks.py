@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What a child process costs when it is recorded or followed, compared with its cost alone.
 
     bench_forks [--long] [--output DIR]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How fast function tables open: functions per second, compared with only reading the same records with elfutils. */
 #include "symbols/functions.h"
 #include <elfutils/libdw.h>

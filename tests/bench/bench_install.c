@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How fast functions are planned and hooked: whole libraries, from opening the file to the last patch written. */
 #include <contrail/contrail.h>
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packed against raw index files: bytes per event, and events per second that one core writes and reads.
  *
  * bench_packed [index.atf...]        recorded raw files (--format atf2); without any, events of a made-up program

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a hooked call costs: the recorder's call and return against two bare timestamp reads, against a stub that
  * overwrites the return address (which exists only here), disabled, and with an empty listener. All in one run, best of
  * several. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How long the plan for another process takes, with and without the cache of analyses, and where the time goes. */
 #include "plan/target_plan.h"
 #include <contrail/status.h>

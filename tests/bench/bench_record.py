@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Speed of recording, from start to files, with the command line tool as a user runs it.
 
     bench_record [--long] [--output DIR] [--only NAME]...

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What it costs to move a function's first bytes, compared with decoding them, by us and by Zydis.
  *
  * The prologues are the C library's: a function may begin after a ret, at the next multiple of 16. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How fast traces are read: events per second of a bare cursor, of report (one worker, and all) and of replay, on a
  * trace of 5 million events in 4 threads; and the memory that a trace ten times as large takes (--large). */
 #include "tests/tools/place_of.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What following costs: the micro workloads and, if they are installed, an interpreter and sqlite, native and followed
  * in one run, best of several; blocks translated per second; memory per translated byte.
  *

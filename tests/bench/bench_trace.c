@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How fast trace files are written and read, compared with memcpy of the same bytes in memory; on the disk of the given
  * directory (default: the temporary one). */
 #include "tests/tools/place_of.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The micro workload, see calls.h. The functions do next to nothing and cannot be merged, inlined, cloned or turned
  * into tail calls. */
 #include "calls.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The micro workload: nothing but calls. Benches link it and hook its functions; `calls` runs it on its own.
  *
  * Each mode makes an exactly known number of calls, so a recorder can be checked as well as timed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The micro workload as a program: calls [MODE [MILLIONS]]
  *
  * Prints what a call and return cost in it, recorded or not, and a sum that must not depend on that. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fork_work COUNT [PROGRAM]: makes children one after the other; they end at once, or execute PROGRAM. For
  * bench_forks. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The program that bench_record records. It times itself, recorded or not, and prints one line of JSON.
  *
  *   record_work pair ROUNDS CALLS     the cost of a call and its return, and of two bare timestamps, in one run

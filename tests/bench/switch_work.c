@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The program that bench_record records to see what switches of coroutines cost. It times itself, recorded or not, and
  * prints one line of JSON: nanoseconds of processor time for a switch, best of ROUNDS.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The C++ program that bench_record records to see what an exception costs. It times itself, recorded or not, and
  * prints one line of JSON: nanoseconds of processor time for a throw, best of ROUNDS.
  *

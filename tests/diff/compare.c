@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Comparison with Zydis; see compare.h. */
 #include "compare.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decodes one instruction with our decoder and with Zydis, the oracle: where do they disagree, and is the oracle known
  * to be wrong there? Used by the differential test over real programs and by the fuzzer. */
 #ifndef CT_TESTS_DIFF_COMPARE_H

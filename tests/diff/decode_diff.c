@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Our decoder against Zydis over the executable sections of the programs and libraries of this machine.
  *
  *   decode_diff [--sample N | --all] [--jobs N] [folder or file ...]     (default: a sample of 50 M, /usr/bin /usr/lib)

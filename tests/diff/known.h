@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The oracle's errors: where Zydis 4.0.0 and our decoder disagree, and why we keep our answer. The reasons name what
  * the Intel or AMD manual says; docs/DECODER.md says more. An entry explains only the bits that it names, so a new
  * error next to a known one still fails the test. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The API used at bad moments: in the child of a fork that another thread's API call was interrupted by, by a sink,
  * for functions that the hooks themselves depend on, and destroying a set while a thread is in its sink.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments and return values of every class that travel through a hook, and what a listener reads and writes of them.
  *
  * An engine can go wrong here by moving the stack (arguments seven and up, structures by value), by losing al (the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walking the stack through hooked frames gives what it gives without hooks: the same addresses, in the same order.
  *
  * Each case runs three times from the same call site: unhooked, hooked, and after the hooks are gone. The engine's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What must be refused: addresses that are no code, not mapped, in a hook, in Contrail itself, or hooked already; calls
  * in the wrong state. Each with its own error, and without changing a byte. A failed transaction changes nothing. */
 #include "harness.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that end inside hooked frames: pthread_cancel (deferred, and asynchronous) and pthread_exit, with cleanup
  * handlers, C++ destructors and thread-specific data that call hooked functions on the way out.
  *

@@ -1,5 +1,6 @@
-/* unsigned e2e_clobber_level(int level): destroys what the ABI lets a C function destroy. There is one level, and nothing to
- * report: returns 0. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* unsigned e2e_clobber_level(int level): destroys what the ABI lets a C function destroy. There is one level, and
+ * nothing to report: returns 0. */
     .text
     .globl e2e_clobber_level
     .hidden e2e_clobber_level

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* unsigned e2e_clobber_level(int level): destroys what the ABI lets a C function destroy.
  * level 0: SSE, 1: AVX, 2: AVX-512. Returns the x87 status word after eight loads on a stack that should be empty. */
     .text

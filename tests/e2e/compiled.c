@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs every compiled form of compiled_subject.c, unhooked and hooked: equal results and equal call trees. The list of
  * forms is on the command line of this file's compilation: FORMS is X(gcc_O0) X(gcc_O1)... */
 #include "harness.h"

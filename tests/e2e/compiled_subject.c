@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One file, compiled in many ways (both compilers, every optimization level): whatever prologues, tail calls and frames
  * come out of it, the calls between these functions are the same. Names are prefixed per way of compiling. */
 #define JOIN_(a, b) a##_##b

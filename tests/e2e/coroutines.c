@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Coroutines by ucontext: many interleaved, on stacks from malloc, mmap and from main's own frame, generators abandoned
  * half-way, and finished on another thread than the one that began them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Coroutines whose stack switch is a handful of instructions, as in the libraries that do it by hand: nothing that an
  * engine could hook or know by name. The switch itself is hooked, too.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls deeper than max_depth run, are not recorded, and are counted; what is above them stays exact.
  *
  * An engine can go wrong here on the way back: the calls that it did not record return through nothing of its own. */

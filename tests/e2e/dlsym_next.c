@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dlsym(RTLD_NEXT), dlvsym, dlopen and dl_iterate_phdr with everything hooked that leads there: dlsym itself, and the
  * wrapper library that asks for the next definition after its own.
  *

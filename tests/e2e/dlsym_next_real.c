@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The library that the wrapper calls. */
 int wrapped_function(int x) __attribute__((visibility("default")));
 int only_in_real(void) __attribute__((visibility("default")));

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A library in front of another one, as preloaded wrappers are: finds the real function by dlsym(RTLD_NEXT). */
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions whose beginning is hard to move, one per shape (entry_shapes_asm.S): loops to the first byte, calls, jumps,
  * RIP-relative operands, jump tables, landing places inside the first five bytes.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions whose first bytes are hard to move: see entry_shapes.c. All take rdi, some rsi, and return in rax. */
     .text
     .macro function name

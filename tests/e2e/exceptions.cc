@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* C++ exceptions through hooked frames: thrown through, caught inside, rethrown, from destructors and catch blocks,
  * from deep recursion; destructors run in order, and call hooked functions while the stack unwinds.
  *

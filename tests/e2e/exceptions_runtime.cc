@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Exceptions while the C++ runtime and the unwinder themselves are hooked: every function of libstdc++ and libgcc_s.
  *
  * An engine can go wrong here because the unwinder starts from a hooked function of its own, looks for its caller, and

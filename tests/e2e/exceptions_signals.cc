@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals in the middle of an exception's way: the unwinder is interrupted where it asks a frame's personality, while
  * it looks for the handler and again while it unwinds. The signal's handler calls hooked functions, throws and catches
  * itself, walks the stack, or jumps away from it all; on the thread's stack and on one of its own. Then the interrupted

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fork in hooked functions: the child returns through the frames it inherited and goes on calling hooked functions;
  * the parent's events are what they would be without the child.
  *

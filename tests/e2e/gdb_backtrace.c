@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Run under gdb by gdb_backtrace.sh: hooked frames on the stack, and a place to stop in. */
 #include "harness.h"
 #include <string.h>

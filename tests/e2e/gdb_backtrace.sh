@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # gdb sees the program's own frames through hooked ones, with the unwinder script that comes with Contrail:
 # the same functions as in an unhooked run, from the innermost to main; and the program goes on unharmed.
 # usage: gdb_backtrace.sh PROGRAM UNWINDER

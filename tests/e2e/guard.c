@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Listeners that call printf and malloc while printf and malloc are hooked: their calls are not seen and not recursed
  * into, but counted; and listeners that leave by longjmp. The sink is guarded in the same way.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The hook set of a hazard program, the log of what it saw, and the verdict. Trees are built in tree.c.
  *
  * The log is one array in memory that was reserved at the start; any thread appends with one atomic addition, so the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the hazard programs share: hooks with a recorder or a tracing listener, and exact comparison of what was seen.
  *
  * A program hooks a few functions of its own, runs them, and states the call tree next to the code that causes it:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* IFUNCs: one's own, and libc's (memcpy, strlen and their kind, hooked at the implementation that was chosen and at
  * every other one).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that wait in system calls while hooks come and go: none of them sees EINTR, and none waits longer or shorter
  * than it would without hooks being made.
  *

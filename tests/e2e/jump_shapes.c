@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that jump back into their own first bytes, where nothing but a table shows it: computed goto and jump
  * tables in a program that is not position-independent, and tables that begin with places outside the function.
  *

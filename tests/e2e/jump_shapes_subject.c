@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Interpreters whose labels are near their first byte and only known to a table. Compiled in many ways for
  * jump_shapes.c; SUBJECT is the form's name. The opcodes are 0: return, 1: add one, 2: go on. */
 #define JOIN2(form, name) form##_##name

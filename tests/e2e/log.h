@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The log that harness.c fills and tree.c reads. */
 #ifndef E2E_LOG_H
 #define E2E_LOG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames that are left by longjmp: closed as left, in the right order, before whatever comes next; setjmp itself
  * hooked; and a program that does so for ever, in memory that doesn't grow.
  *

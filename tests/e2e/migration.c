@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Coroutines whose hooked calls return on another thread than the one that made them.
  *
  * What went wrong here: a return was matched by its place on the stack alone. A call that was left by longjmp stayed

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whole modules: every function of a library, of the program itself, chosen by a filter; what was skipped is listed
  * with its reason; listeners for a whole module. */
 #include "harness.h"

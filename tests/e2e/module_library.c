@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A library to be hooked as a whole: exported and static functions, one with a cold part, one that calls through a
  * pointer. */
 #include "module_library.h"

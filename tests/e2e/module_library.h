@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef E2E_MODULE_LIBRARY_H
 #define E2E_MODULE_LIBRARY_H
 #define EXPORTED __attribute__((visibility("default")))

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hooked calls in a process that gets no more memory (RLIMIT_AS).
  *
  * What went wrong here: a thread that could not get its buffers crashed at its first hooked call. Without memory calls

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program with a profiler: a timer's signal comes at any moment, also in the middle of a stub and of an unwinder, and
  * its handler walks the stack, or throws and catches something itself; on the thread's stack and on one of its own. The
  * program meanwhile throws, or only calls; also in the middle of a tail call. Every function of the C library, of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Recursion to depth 100,000, mutual recursion, and calls beyond the deepest level that is recorded.
  *
  * An engine can go wrong here by a shadow stack that is too small or grows in place, by finding an open call by its

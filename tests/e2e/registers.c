@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Callers that know what their callee leaves alone (-fipa-ra, hand-written assembly): every general register, every
  * flag, every vector, mask and x87 register must come through a hook as it would without, in both directions; and a
  * caller's stack may be misaligned.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A caller that puts a known value in every register and flag, and callees that leave them alone or use flags.
  *
  * void call_with_state(void (*callee)(void), const struct state *in, struct state *out, long misalign)

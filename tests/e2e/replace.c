@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replacements: calls go elsewhere, the original stays callable; several at once; reverting gives every byte back. */
 #include "harness.h"
 #include <stdarg.h>

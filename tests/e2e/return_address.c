@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that look at their own return address get the real one: __builtin_return_address in frames of several
  * shapes, and assembly that reads, pops or changes it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* longjmp over hooked frames in a process that is killed when it calls process_vm_readv, as sandboxes do.
  *
  * What went wrong here: frames that were left are found by looking at the stack, and memory that may be gone was read

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Children that libc knows nothing of: one that shares the memory, and the thread's own storage, of its parent (clone
  * with CLONE_VM and neither CLONE_SETTLS nor CLONE_VFORK), and one of a raw fork by a thread without hooked calls.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of 1 to 16 bytes: with padding after them and squeezed against their neighbours, with endbr64 in front and
  * without.
  *

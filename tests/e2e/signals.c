@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signal handlers that call hooked functions: synchronous, on an alternate stack, nested, leaving by siglongjmp, for a
  * stack overflow, and hundreds of thousands from a timer that hits wherever it hits.
  *

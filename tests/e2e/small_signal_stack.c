@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hooked function called by a signal handler on a small signal stack.
  *
  * What went wrong here: the signal stack lay inside a frame of the interrupted thread, so the handler's call was out of

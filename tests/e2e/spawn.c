@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vfork and exec, posix_spawn, system and popen, called from hooked functions, and hooked themselves.
  *
  * An engine can go wrong here because the child of vfork runs on its parent's stack and thread state: what it calls

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A switch of stacks by hand, as libraries of coroutines have it: nothing that an engine could know by name. */
 #ifndef STACK_SWITCH_H
 #define STACK_SWITCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that stand in the very bytes that a hook changes, when it comes and when it goes: in a system call among the
  * first five bytes, with a return address there, and in a loop there.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plugin that brings its own unwinder (-static-libgcc), with one hooked function that exceptions pass.
  *
  * What went wrong here: only the unwinder of the program was known, so the plugin's own walked into a hooked frame,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plugin of static_unwinder.c: throws through its own frames and catches, destructors running on the way. */
 static int destroyed;
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A signal at every instruction of the stubs.
  *
  * A child runs a small call tree in a window between two breakpoints, again and again. Its parent lets it run k

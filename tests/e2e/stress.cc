@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Everything at once for a moment: threads that throw, jump, recurse, switch stacks, walk them and take signals, while
  * another one switches hooks, attaches and reverts them and drains events. Results are right, and what each thread
  * recorded fits together. */

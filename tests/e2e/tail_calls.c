@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that are jumps. A function that ends in `jmp other` leaves its frame to the other one; both return at once.
  * The tree shows them nested, as they were written.
  *

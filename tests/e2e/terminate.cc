@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Programs that end in the middle of hooked frames: an exception that nobody catches, one out of a noexcept function,
  * abort, exit and _exit. The parent looks at how the child ended, hooked and not. */
 #include "harness.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A fingerprint of all executable memory of all modules: equal when no byte of code changed. */
 #ifndef E2E_TEXT_H
 #define E2E_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads: born before and after the hooks, 64 at a time starting and ending under load, on the smallest stacks; each
  * thread's events are exact.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hooks that come and go while four threads call the functions: disabled and enabled, reverted and attached again,
  * whole sets destroyed with threads inside.
  *

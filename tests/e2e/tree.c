@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rebuilds call trees from the log and compares them with what a program expects.
  *
  * One pass over a thread's events writes the tree's text: a call opens a bracket, its end closes it; when the text of a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Libraries that are unloaded with hooks in them, and loaded again: at the same address as a rule.
  *
  * An engine can go wrong here by writing the old bytes into memory that belongs to nobody, or to the next library, and

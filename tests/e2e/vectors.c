@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* x87, SSE, AVX and AVX-512 arguments and results, rounding modes and exception flags, through hooks whose listeners
  * destroy all of that state.
  *

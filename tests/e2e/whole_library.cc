@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every function of the big libraries hooked at once, under a workload that uses them; the output must be that of an
  * unhooked run, byte for byte.
  *

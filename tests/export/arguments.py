@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Arguments and results of real calls: in replay --args, in report --args, and in exports as other programs read them.
 
 arguments.py CONTRAIL ARGUMENTS_TRACE NPM_CACHE SUBJECT.so ..."""

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes a trace of real calls with detail records: arguments_trace DIRECTORY SUBJECT.so
  *
  * Calls each function of the subject (tests/unit/programs/parameters_subject.h) once, and writes what the recorder

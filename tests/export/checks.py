@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One check per format: exports a trace, lets another program read it, and compares that with what is known about the
 trace."""
 import collections

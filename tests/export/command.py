@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """How `contrail export` behaves: where it writes, what it refuses, which files it leaves.
 
 command.py CONTRAIL SCRIPT_TRACE"""

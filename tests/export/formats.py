@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Exports, read by programs that we did not write.
 
 formats.py CONTRAIL SCRIPT_TRACE CACHE WHAT [SEEDS [FIRST]], with WHAT one of

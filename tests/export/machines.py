@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Exports of a trace from another machine: registers have that machine's names, and its number stays in the headers.
 
 machines.py CONTRAIL MAKE_TRACE ATF_PACK"""

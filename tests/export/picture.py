@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """picture.py CONTRAIL CACHE [PNG]: records examples/tour.c, exports it for speedscope, opens that in speedscope (from
 npm, kept in CACHE) with a headless Chromium, and takes a picture of one thread. It must show the thread's name and a
 chart. `make picture` puts it where README.md shows it."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What other programs read in our exports: protoc, babeltrace2, callgrind_annotate, jq, jsonschema, and Perfetto's
 trace processor.
 

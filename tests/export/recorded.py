@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A recorded trace as the model that checks.py compares with, read from its files by docs/TRACE-FORMAT.md."""
 import json
 import pathlib

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program to record and export: threads, a recursion, a jump out of calls, coroutines that take turns, and calls that
  * are open when it exits. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes a trace from scripts: script_trace DIRECTORY < LINES, with lines
  *
  *   process PID END_NS UNFINISHED      END_NS 0: unknown

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // Asks Perfetto's own trace processor: node trace_processor.mjs ASSETS < JOBS
 //
 // ASSETS is the directory with trace_processor.wasm, engine_bundle.node.js and engine.mjs. JOBS is JSON:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traces whose events a test knows: scripts for script_trace, written by hand or at random, and what readers must find.
 
 A model of a process is kept while its script is written: which calls are open, what was lost. It knows nothing about

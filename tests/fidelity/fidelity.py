@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """fidelity.py: programs of the distribution do under contrail what they do without.
 
 Each program of programs/ runs untraced (twice), recorded, recorded with all detail, followed, attached to in the

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """fidelity_test.py CONTRAIL: does the harness see what it is there to see? With program files that are wrong, and
 programs that behave differently when they are recorded."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program of a program file in one of the modes, each time in a fresh copy of its directory at one place."""
 import glob
 import json

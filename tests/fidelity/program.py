@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Program files: what README.md describes, read and checked. A file with a word that is not known is an error."""
 import glob
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """torture.py: recorders and programs are killed, stopped and starved at random moments, in all modes.
 
 A round is a program, a mode, a trouble and a moment, all chosen by the seed and the round's number. After it: a program

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A fuzzer without libFuzzer: replays the files given as arguments, or those in directories, then tries `--cases N`
  * deterministic cases. Included where CT_LIBFUZZER is not defined; one file of a program. */
 #ifndef CT_TESTS_FUZZ_ALONE_H

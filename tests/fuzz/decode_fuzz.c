@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decoder against Zydis on random bytes.
  *
  * Two ways to run. As a libFuzzer target (scripts/fuzz.sh) coverage guides it; since our decoder is mostly tables, the

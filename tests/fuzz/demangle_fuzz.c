@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The demanglers on anything: they end, stay within their bounds, and give text that ends where it says.
  *
  * As a libFuzzer target, or alone: replays the files given as arguments, then tries `--cases N` deterministic ones, put

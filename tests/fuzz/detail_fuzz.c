@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reader of detail files on damaged ones: every record read in order and at random, shown as arguments, verified;
  * nothing may crash, hang or read what was not written.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the fuzzers that play a hostile target share: reading the input, time that the input makes pass, failing.
  *
  * An input is a program for the target. Bytes that are missing are zero: each input is one. */

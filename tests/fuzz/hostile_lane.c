@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hostile target against the drain, the requests and the tables of following: it writes what it likes, where it
  * likes, when it likes into the memory that it shares with the recorder. Nothing may crash, hang, eat memory or disk
  * without bound, or touch a process that is not the target's.

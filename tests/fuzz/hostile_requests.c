@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See hostile_requests.h. Stands in for session/requests.c in the fuzzer, which has it whole. */
 #include "hostile_requests.h"
 #include "session/requests.c" /* NOLINT: deliver() and take_back() are its own */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The request thread of session/requests.c without his thread, so that a fuzzer decides when he looks. */
 #ifndef CT_TESTS_FUZZ_HOSTILE_REQUESTS_H
 #define CT_TESTS_FUZZ_HOSTILE_REQUESTS_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Programs for the hostile targets of tests/fuzz: what was once a hole, and honest targets to start from.
 
     hostile_seeds.py DIRECTORY     writes corpus_hostile_lane/ and corpus_hostile_tables/ there

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hostile target against what is read from its own memory: the tables by which hooks and agent are taken out again
  * (inject/eject.c, follow/stalk_leave.c), and the shadow stacks by which its stacks are walked
  * (inspect/process_shadow.c). It has never been recorded: everything there is made up, and there may be as much of it

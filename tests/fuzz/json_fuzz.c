@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON reader on anything.
  *
  * What it accepts is written again and must read back as the same tree. As a libFuzzer target (scripts/fuzz-trace.sh),

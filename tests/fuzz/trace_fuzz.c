@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The trace reader on damaged traces: opened, read through every cursor, looked up, verified; nothing may crash, hang
  * or read what was not written.
  *

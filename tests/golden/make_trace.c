@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the traces whose reports are kept in tests/golden/reading: make_trace DIRECTORY makes DIRECTORY/whole, a
  * finished trace of three threads with a recursion, an exception, functions on entry only, coroutines, a gap and
  * calls that are open at the end; DIRECTORY/cut, one of a killed recorder; DIRECTORY/many, with more threads than are

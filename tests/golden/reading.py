@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Output of the reading commands, word for word.
 
 reading.py CONTRAIL MAKE_TRACE CASES [--update]

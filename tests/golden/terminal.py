@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The reading commands on a terminal and in pipes that close.
 
 terminal.py CONTRAIL MAKE_TRACE: on a terminal, lines are cut at its width, coloured unless NO_COLOR is set, and go

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program that uses every struct of the public headers that begins with its size. abi_test.py builds it with headers
  * of an older and of a newer version, which have one field less or more at the end of each struct, and runs it with the
  * library of this version. It does not use the last field of any struct.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The public headers keep their promise: programs run with a library that is newer or older than their headers.
 
     abi_test.py HEADERS CALLER LIBRARY-DIRECTORY CC CXX

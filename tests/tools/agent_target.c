@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls functions for as long as it is let, and makes no system call meanwhile. */
 #include <signal.h>
 #include <stdio.h>

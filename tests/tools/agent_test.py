@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What the agent may contain, and that it makes no system call while it records.
 
 usage: agent_test.py AGENT CONTRAIL TARGET

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A second opinion on index and detail files: reads and validates them as docs/TRACE-FORMAT.md describes them.
 
     atf_check.py [--dump] [--unfinished] [--symbols FILE] index.atf|detail.atf...

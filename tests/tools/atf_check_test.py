@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Files of our writer, judged by atf_check.py: atf_check_test.py ATF_WRITE ATF_CHECK MAKE_TRACE"""
 
 import os

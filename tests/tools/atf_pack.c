@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packs the raw index files of a process directory as a recorder would have: atf_pack FROM TO
  *
  * TO gets index.ctp files for FROM's threads, written a few or many events at a time, their detail numbers added later;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes traces for tests/tools/atf_check_test.py: atf_write DIRECTORY THREADS EVENTS [PART [unfinished]] */
 #include "tests/tools/place_of.h"
 #include "trace/writer.h"

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The layer check finds each kind of violation in a small tree, and nothing in a clean one.
 # usage: check_layers_test.sh path/to/check-layers.sh
 set -u

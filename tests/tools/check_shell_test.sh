@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # scripts/check-shell.sh finds a mistake, and nothing in a script without one. usage: check_shell_test.sh SCRIPT
 set -u
 script=$1

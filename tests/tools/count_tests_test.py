@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The counter of test results, on made-up logs. usage: count_tests_test.py path/to/count_tests.py"""
 
 import json

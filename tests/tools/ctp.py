@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Reads packed index files (index.ctp) without any of Contrail's code: a second opinion on docs/TRACE-FORMAT.md.
 
     ctp.py [--blocks] index.ctp...        one line per event, or per block

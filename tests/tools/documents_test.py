@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """documents_test.py ROOT: links and names of files in the documents lead somewhere, and lines keep to 120 columns."""
 
 import pathlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """hardening_test.py [--fortified] FILE... ARCHIVE.a...: reads the ELF files that are installed and checks how they were
 built (docs/TRUST.md, "Build"). The archives are their hosted parts: a file may have a guarded function from
 elsewhere."""

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # install_test.sh BUILD CC...: what is installed is enough to use the library as its users do, through pkg-config,
 # shared and static, from C; and the static library does not hook itself. Shells find their completion.
 set -eu

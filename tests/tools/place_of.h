@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Places for tests that know directories by their paths. */
 #ifndef CT_TESTS_PLACE_OF_H
 #define CT_TESTS_PLACE_OF_H

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # setup.sh installs what is missing, tries again when that fails for a while, gives up with a word in the end, and does
 # nothing when all is there. With a dpkg-query, an apt-get and a sleep that only pretend. usage: setup_test.sh
 # path/to/setup.sh

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """troubleshooting_test.py ROOT: the messages of docs/TROUBLESHOOTING.md and docs/LIMITS.md are messages of the program,
 word for word."""
 

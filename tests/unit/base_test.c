@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What src/base has for everybody: arrays that grow, digits, characters of UTF-8. */
 #include "base/digits.h"
 #include "base/grow.h"

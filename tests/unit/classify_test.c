@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How functions are treated, by what is known of them; from inside and from outside. */
 #include <setjmp.h>
 #include <stdarg.h>

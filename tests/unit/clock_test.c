@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the CPU's counter to CLOCK_BOOTTIME. Each check brackets a counter value between two readings of the clock, so
  * that being interrupted in between does no harm. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which processes count when shared memory names them: those that have the recording's memory in its place, and no
  * others. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calling conventions: where arguments and results of given types are, on machines that need not be this one.
  *
  * What is expected of arm64 is what AAPCS64 says, rule by rule; of x86_64 the compiler is asked (parameters_test.c), so

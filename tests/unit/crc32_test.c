@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checksums: the published value, and both ways of computing them against each other. */
 #include "trace/crc32.h"
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stripped modules get their names from debug files: by build-id, by .gnu_debuglink, from .gnu_debugdata; from the
  * right ones only, and never more than that when they are damaged. Arguments: a library with a build-id, and one
  * without. */

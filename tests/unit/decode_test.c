@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decoder: what Zydis cannot judge (errors, ends of buffers, flags that surely die), and cases that once were wrong.
  * Lengths, places and effects at large are compared with Zydis by tests/diff and tests/fuzz. */
 #include <setjmp.h>

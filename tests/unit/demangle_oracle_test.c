@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Demangling against c++filt: the C++ and Rust names of whatever large libraries are here. Arguments: more files of
  * names, one per line, or ELF files. */
 #include "symbols/demangle.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Demangling, by examples, and within its bounds. */
 #include "symbols/demangle.h"
 #include "symbols/name_match.h"

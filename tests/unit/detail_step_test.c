@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A signal at every instruction of a stub that captures detail, and of what it needs when its chunk is full.
  *
  * A child fills its segment so that the next record does not fit, then calls a function through a stub, in a window

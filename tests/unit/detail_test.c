@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The detail lane, both sides in one process: records as stubs write them, with contents that give their number, so
  * that order, losses, doubles and records that were never made show. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Verdicts of the doctor from given facts. */
 #include "doctor/doctor.h"
 #include <contrail/status.h>

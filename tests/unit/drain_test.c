@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The drain over shared memory that is made by hand: holes, gaps, depths, time, threads, full disks, latency,
  * garbage. */
 #include <setjmp.h>

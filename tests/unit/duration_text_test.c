@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fast texts of durations against the slow ones. */
 #include "cli/duration_text.h"
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Emitters of src/isa/x64/encode: Zydis must read back what was meant, at near and far distances. */
 #include <setjmp.h>
 #include <stdarg.h>

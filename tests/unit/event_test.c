@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Event buffers: where they lie, what happens when they are full, in which order events reach the sink, what becomes of
  * slots that nobody filled, and delivery by another thread while events are recorded. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The C half of the harness: signals, single steps and vector state. See exec_run.h. */
 #include "exec_run.h"
 

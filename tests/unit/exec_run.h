@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs machine code from a given processor state and reports the state it ended in: the harness of tests that execute
  * generated code. One thread only.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The way into tested code and out of it. Everything is reached RIP-relative, so that all 16 registers, rsp included,
  * belong to the tested code. Offsets are those of struct exec_state (checked in exec_run.c). */
 #define FLAGS 128

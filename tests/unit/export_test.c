@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Exports from inside: every format on a trace with gaps, coroutines and open frames (the other tests read what comes
  * out; this one runs under sanitizers), failures of the output, the parts that formats are made of. */
 #include "export/export.h"

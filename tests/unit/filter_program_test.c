@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Answers of seccomp filters: the shapes that libseccomp and programs by hand have. */
 #include "remote/filter_program.h"
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Layers that run inside stubs and the agent must call nothing outside Contrail: a compiler may turn a loop or the copy
 # of a structure into a call of memcpy, which may be a hooked function.
 status=0

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Function tables of damaged files: the sample library with bytes changed and ends cut off, 20,000 times, from a fixed
  * seed. The image ends at a page that cannot be read, or in a block of exact size that AddressSanitizer watches. */
 #include "symbols/functions.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Function tables of files that are made to cost more than they are large: names that share their ends, functions that
  * lie in one another, segments without number. And files of others, which may change while they are read. */
 #include "symbols/elf_image.h"

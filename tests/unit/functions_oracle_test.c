@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Function tables of real files against libelf and libdw: every function symbol and every FDE is there, and the state
  * on entry is what libdw computes. */
 #include "symbols/functions.h"

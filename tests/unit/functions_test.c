@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Function tables on a sample library that has one function of each kind (programs/functions_sample_x64.S), whole and
  * with its headers taken away; bad files; the modules of this process. */
 #include "symbols/functions.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How processes ended that are not our children: before somebody has waited for them, and after. */
 #include "remote/remote.h"
 #include <pthread.h>

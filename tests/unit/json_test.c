@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON: what is written, what is read, what is refused. */
 #include "base/json_read.h"
 #include "base/json_write.h"

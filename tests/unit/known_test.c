@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of functions that are known by name. */
 #include <setjmp.h>
 #include <stdarg.h>

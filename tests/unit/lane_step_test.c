@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A signal at every instruction of a swap.
  *
  * A child fills its chunk to the last slot, then records one more call in a window between two breakpoints, again and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The index lane, from the agent's side: chunks are taken, filled, submitted, dropped; threads come and go; signal
  * handlers write in the middle of swaps; the controller dies; the process forks. Each event carries a running number as
  * its hook, so that order, losses and doubles show. */

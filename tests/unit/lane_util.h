@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Both sides of the index lane in one process: the shared memory as the controller makes it, mapped a second time as
  * the agent sees it, threads' blocks without hooks, and a drain that writes to a directory of its own. */
 #ifndef LANE_UTIL_H

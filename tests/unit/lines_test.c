@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Source lines and inlined functions of a sample that is compiled here, in all the ways that debug information is
  * written; addr2line and nm are the oracles. Argument: the sample's source. */
 #include "symbols/lines.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entries of arm64 linkage tables, as linkers write them. The file is compiled for this machine: bytes in, numbers
  * out. */
 #include <setjmp.h>

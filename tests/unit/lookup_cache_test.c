@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cache of lookups: what it keeps, what it drops, what it counts. */
 #include "symbols/lookup_cache.h"
 

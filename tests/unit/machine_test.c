@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of machines: each is complete, they differ, and this machine is the one that the kernel names. */
 #include "abi/atf.h"
 #include "isa/machine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers per second, and the text for Prometheus. */
 #include "session/metrics.h"
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Modules as the hooks see them: found by address and by name, with their functions; code of no file; stub memory near
  * by; modules that are unloaded. Arguments: the sample library, and the one with a map of return addresses. */
 #include <setjmp.h>

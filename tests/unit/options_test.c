@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The option parser, the help texts that are made from the same tables, and numbers for people. */
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stopped threads never notice: not in system calls, and no signal is lost. */
 #include "stop_util.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory, maps, poke and peek. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Registers of stopped threads: reading, setting, and moving threads that are in a system call. */
 #include "stop_util.h"
 #include <asm/prctl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stopping the threads of one's own process: that all of them stop, and how it fails. */
 #include "stop_util.h"
 

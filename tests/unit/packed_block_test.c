@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of packed files: what comes out is what went in, whatever it is; checksums of files that are changed in the
  * middle. */
 #include "packed_util.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packed index files: what comes out is what went in; files that end anywhere, were killed in the middle of a merge or
  * are damaged give what is left; links; segments. */
 #include "tests/tools/place_of.h"

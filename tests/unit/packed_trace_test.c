@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packed traces as a whole: known bytes, verifying, and export as the raw files that --format atf2 would have
  * written. */
 #include "tests/tools/place_of.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events for tests of packed files, the same ones each time. */
 #ifndef CT_TESTS_PACKED_UTIL_H
 #define CT_TESTS_PACKED_UTIL_H

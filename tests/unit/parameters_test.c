@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arguments and results of real calls: each function of the subjects is called with everything kept that a detail
  * record would have, and what is read of it by debug information must be what was passed. The compiler is the oracle.
  *

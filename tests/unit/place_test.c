@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Directories that are held by descriptors: what is followed, what is made, and what others cannot do to it. What needs
  * another user is tested by root alone. */
 #include <setjmp.h>

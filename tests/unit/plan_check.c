@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The judge of plan_check.h: reads stubs, patches and what is left of functions back, with Zydis. */
 #include <setjmp.h>
 #include <stdarg.h>

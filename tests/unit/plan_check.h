@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Code to plan hooks in, and an independent judge of the plans: everything is read back with Zydis.
  *
  * A subject is a piece of text at an address of its own, with functions that the test puts into it. Nothing of it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans of functions that have not enough room for a jump: springboards in padding, loops to the entry, branches into
  * the first bytes, functions that move as a whole. */
 #include <setjmp.h>

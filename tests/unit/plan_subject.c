@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The subjects of plan_check.h: text with functions in it. */
 #include <setjmp.h>
 #include <stdarg.h>

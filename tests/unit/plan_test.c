@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans of hooks: for every shape of function the way that is taken, and that patches and stub are right. What "right"
  * means is in plan_check.c, which reads everything back with Zydis. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Texts of triggers; versions of policies; which functions, signals and times they mean. */
 #include "session/policy.h"
 #include "base/json_write.h"

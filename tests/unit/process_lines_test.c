@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Backtraces with source lines: inlined functions are frames of their own. The process that is looked at is a child of
  * this one, which waits in a function that was inlined twice. Argument: this source. */
 #include <contrail/process.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Looking at processes from outside: threads and their backtraces, modules, symbols, registers; also of a process that
  * is hooked at the moment. Arguments: KIND=PATH of the programs to look at, all of them programs/process_target.c, and
  * contrail=PATH of the recorder. */

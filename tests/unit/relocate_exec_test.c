@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The relocator, tested by executing: random snippets run at their original place and moved, near and far, from the
  * same random state, and must end the same: registers, flags, vector state, memory, red zone, the exit taken, the
  * return address a callee finds, and the fault if there is one.

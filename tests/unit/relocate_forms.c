@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The forms that relocate_exec_test.c runs: data operands, branches, calls, and small programs with loops inside. */
 #include "relocate_forms.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Generated snippets for the relocator's execution test: each is code at its original place, the registers to start
  * from, and what may differ. See relocate_exec_test.c. */
 #ifndef CT_TESTS_RELOCATE_FORMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The relocator's bytes, limits and errors; Zydis reads the copies. That copies do the same is shown by running them,
  * in relocate_exec_test.c. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls made in another process: right results, nothing of it is noticed, whatever the thread was doing; and that we
  * may die at any step of them. */
 #include "os/thread.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Programs that we start: stopped before their first constructor, whatever they are linked with; the same as without us
  * in all that they can see; refused with a reason; running on when we die. Arguments: remote_target, then builds of
  * remote_start. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Another process: opened, or refused with a reason; read and written; stopped and resumed without its noticing. */
 #include "remote_util.h"
 

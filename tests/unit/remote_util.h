@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* For tests of another process: starting programs/remote_target in one of its modes, talking to it, ending it. */
 #ifndef CT_TESTS_UNIT_REMOTE_UTIL_H
 #define CT_TESTS_UNIT_REMOTE_UTIL_H

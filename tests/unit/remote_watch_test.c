@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process that stays traced while it runs: every signal is reported before it is delivered, and the program behaves
  * as if nobody watched. The programs are functions of this file that run in a child. Every test runs twice: with a
  * tracer that is a process of its own, and with one that is a thread. */

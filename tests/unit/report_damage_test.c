@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Damaged traces: whatever the files hold, what reads them ends, and says no more than that it could not. */
 #include "report/diff.h"
 #include "report/functions.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Differences of traces that are written from scripts: every number is exact. */
 #include "report/diff.h"
 #include "trace_sample.h"

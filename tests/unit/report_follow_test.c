@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Following a trace that grows: the same trace is written again and again, each time with more in it. */
 #include "report/replay.h"
 #include "trace_sample.h"

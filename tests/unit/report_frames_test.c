@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pairing of calls and ends against the truth: a model thread runs coroutines that call and return at random, a
  * model recorder loses runs of its events and numbers the rest as the real one does. */
 #include "trace/frames.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The report, on traces written from scripts: every number is exact. */
 #include "report/functions.h"
 #include "report/output.h"

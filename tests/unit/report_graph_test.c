@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Callers and callees, on traces written from scripts: every number is exact. */
 #include "report/graph.h"
 #include "trace_sample.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Histograms: how far off percentiles are, merging, edges. */
 #include "report/histogram.h"
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The replay, line by line, on traces written from scripts. */
 #include "report/replay.h"
 #include "trace_sample.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Values of arguments in a report: ranges, the most frequent ones, and how they are counted when there are too many. */
 #include "report/values.h"
 #include "trace_sample.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What limits leave to a process, read from trees of files like those of real machines. */
 #include "drain/room.h"
 #include <ftw.h>

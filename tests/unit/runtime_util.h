@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A runtime of the hooks without hooks: blocks, stubs that are only bytes, stacks that are only memory, and a sink that
  * keeps all events. For tests that call what stubs would call. */
 #ifndef RUNTIME_UTIL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions for scan_test: each with the flags that the scan must find, no more and no less.
  *
  * None of them runs. CASE opens a function and notes it in the table `scan_forms`, END closes it. */

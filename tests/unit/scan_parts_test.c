@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A scan in parts is the scan; and scans that take too long, or are given up. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where indirect jumps lead: jump tables of all shapes, addresses of code, and what is assumed when nothing is found.
  * Bytes only: nothing here runs. */
 #include <setjmp.h>

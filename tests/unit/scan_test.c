@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pass over a module's code: landing places, references, loops, and the flags of each function.
  * Bytes only: nothing here runs. What one function shows is in scan_forms_x64.S. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pieces of code to scan: bytes at an address of their own, with functions in them, and a check of the bits that a scan
  * sets. For files that include cmocka.h. */
 #ifndef SCAN_UTIL_H

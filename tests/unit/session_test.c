@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: every edge of the state machine, legal and illegal, with real processes; what happens to the process
  * meanwhile. Argument: the program to record. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions that fail leave nothing behind; the control socket, and who may use it; looking from another thread.
  * Argument: the program to record. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes to record (programs/session_target.c), and a session that leaves nothing behind. */
 #ifndef SESSION_UTIL_H
 #define SESSION_UTIL_H

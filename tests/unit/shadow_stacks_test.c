@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shadow stacks when there is more than one stack: coroutines, signal handlers, threads that pass frames on; and stubs
  * that a signal handler interrupts, and may never return to. See shadow_test.c. */
 #include "hook/stacks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shadow stacks: calls and returns that pair, frames that are left, tail calls, unwinders. On memory that only looks
  * like stacks, with stubs that are only bytes; what is recorded shows what happened. */
 #include "shadow_util.h"

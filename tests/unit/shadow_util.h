@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of shadow stacks share: a fixture of fake stacks for each of them, and what was recorded. One file of
  * a program. */
 #ifndef SHADOW_UTIL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Structs that begin with their size: copied in and out between a program and a library of different versions. */
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arenas in every mode: where their code lies, that it runs, how it changes, and what the maps show. */
 #include <setjmp.h>
 #include <stdarg.h>

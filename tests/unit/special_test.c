@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that the engine must know about, as recorded processes meet them: walks of the stack that only look,
  * filters of system calls, a thread that gives up its time stamp counter. The slow paths are called as stubs call
  * them. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Code that changes while it runs, as compilers at run time change theirs: every change is seen by the next thread.
  * By the thread itself, by another one, through another mapping, in a fault's handler; with alignment checks on, and
  * with signals at any place. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random code runs natively and followed from the same states, and must leave the same registers, flags, vector
  * registers, data and stack: stalk_gen.h. Every way to make code writable, every trust threshold, code that is writable
  * and code that is not, with and without events. */

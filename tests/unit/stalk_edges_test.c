@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Instructions and shapes of code that are seldom: each does what it does natively, or ends following with a reason;
  * and what the Stalker says to threads that cannot be followed. */
 #include "stalk_util.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of following, from two sides at once: a thread that is let go while it follows or unfollows itself, is in a
  * callback, starts others, ends, or runs natively in a storm of signals. When following is reported to be over, the
  * caller may free everything. */

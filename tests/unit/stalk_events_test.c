@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the Stalker says was executed, against what was: calls with their depths, every instruction beside a
  * single-stepped run of the same code, blocks beside their instructions. */
 #include "stalk_util.h"

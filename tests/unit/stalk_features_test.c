@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What users of the Stalker can do: exclude code, probe calls, transform blocks, decide how far code is trusted; and
  * what it says to bad input. */
 #include <contrail/stalker.h>

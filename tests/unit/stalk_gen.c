@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See stalk_gen.h. */
 #include "stalk_gen.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random x86_64 functions for tests that run the same code natively and followed.
  *
  * A function gets data in rbx, may use everything else, ends by returning, and does the same thing each time it starts

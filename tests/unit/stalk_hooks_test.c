@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Hooks and the Stalker in one process: a followed thread fires each hook exactly once, whichever of them was there
  * first. */
 #include <contrail/hook.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inline caches of indirect calls: one call site with few and many targets, targets that are given up, several threads,
  * signals. */
 #include <contrail/stalker.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Critical sections of rseq(2) in followed threads: what the kernel begins again natively is begun again in the copy.
  * Threads that share processors count in words that belong to a processor, without atomic instructions: no count may be
  * lost. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* void stalk_run(struct stalk_state *state, void *function): all general registers, flags and vector registers come
  * from the state, then the function is called on the state's stack; what it leaves is stored back. One at a time. */
     .text

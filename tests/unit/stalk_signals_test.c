@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals in followed code: handlers run translated, see the program's state, and return into translated code. A timer
  * interrupts work at random places thousands of times; faults are jumped out of and repaired. */
 #include "stalk_util.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that others follow and unfollow while they run, that are started while followed, and several Stalkers. */
 #include "stalk/stalker.h"
 #include "stalk/thread.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the Stalker's tests have in common: work whose answer is known, and where a place in code belongs. */
 #ifndef STALK_UTIL_H
 #define STALK_UTIL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every status code has a name and a text, and the documented values are kept. */
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See step_util.h. */
 #include "step_util.h"
 #include <signal.h>

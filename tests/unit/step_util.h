@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* For tests that deliver a signal at every instruction: a traced thread is taken to the n-th instruction of a window of
  * code that it runs again and again. The first time it is stepped and each instruction noted; later a debug register
  * stops it where it is wanted, which is hundreds of times faster; where there are none, it is stepped each time. */

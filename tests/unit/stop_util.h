@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* For tests that stop threads: threads that count, threads that sleep, and what is noted about them. */
 #ifndef CT_TESTS_UNIT_STOP_UTIL_H
 #define CT_TESTS_UNIT_STOP_UTIL_H

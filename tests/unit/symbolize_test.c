@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Filling in `symbols` files: what is found is put in, everything else stays, other people's files are not believed.
  * Argument: the source of a sample that is compiled here. */
 #include "tests/tools/place_of.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cache of analyses: plans with it are the same bytes as without, whatever has happened to its files.
  * Arguments: the subject programs, dynamic, and static at any address. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans of other processes: the same as a process makes for itself; everything in them leads where it should.
  * Arguments: subject programs (dynamic, fixed address, static, static-pie, stripped; with musl, dynamic and static). */
 #include <setjmp.h>

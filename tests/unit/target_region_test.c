@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where stub memory is put, in address spaces of all kinds. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes to make plans of, and an independent judge of the plans: stubs and patches are read back with Zydis. */
 #ifndef TARGET_UTIL_H
 #define TARGET_UTIL_H

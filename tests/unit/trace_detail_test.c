@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Detail files: every byte of the layout, files cut anywhere, full disks, parts, finding records by number, and what
  * verify says about links that lead nowhere. */
 #include "tests/tools/place_of.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading and verifying traces: whole ones, cut ones, damaged ones. */
 #include "tests/tools/place_of.h"
 #include "trace_util.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Traces for tests. */
 #include "tests/tools/place_of.h"
 #include "trace_sample.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Traces for tests, written with the writer from scripts:
  *
  *   "0+main 100+work 250-work 300!main"    call of main at 0 ns, call of work, its return, main left by an exception

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/tools/place_of.h"
 #include "trace_util.h"
 #include "base/json_write.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Traces for tests: temporary directories, and small recordings made with the writer. */
 #ifndef CT_TESTS_TRACE_UTIL_H
 #define CT_TESTS_TRACE_UTIL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Verifying: each kind of damage is found and named, and what is no damage is not. */
 #include "tests/tools/place_of.h"
 #include "trace_util.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writing traces: every byte of the layout, failures of the disk, thousands of threads on few descriptors. */
 #include "tests/tools/place_of.h"
 #include "trace_util.h"

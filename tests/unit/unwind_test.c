@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Unwinding by .eh_frame: every row against libdw's, expressions, damaged tables. Needs the C library's file. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Windows of detail: each edge of their states, how they merge, what the manifest says, and storms of marks. */
 #include "drain/windows.h"
 #include "base/json_write.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arm64 in numbers, see machine.h. */
 #include "isa/machine.h"
 #include "abi/atf.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* x86_64 decoder, step one: length, kind and offsets of the parts.
  *
  * One pass over the bytes, driven by the tables of decode_table.txt. The core never checks bounds: it runs only on

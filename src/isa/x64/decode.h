@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* x86_64 decoder: bytes in, what a code mover needs out.
  *
  * Two steps, because most callers need only the first: ct_x64_decode finds length, kind and the offsets of the parts;

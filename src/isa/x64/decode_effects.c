@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* x86_64 decoder, step two: what an instruction touches, from the form that step one found. */
 #include "isa/x64/decode_tables.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes the decoder's C tables from decode_table.txt, which begins with a description of its language.
 
 Per opcode one 32-bit word: how to find the length (low half) and a cell (high half). A cell is 0 (no such instruction),

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Layout of the tables that decode_gen.py makes of decode_table.txt; private to the decoder. */
 #ifndef CT_ISA_X64_DECODE_TABLES_H
 #define CT_ISA_X64_DECODE_TABLES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The emitters of encode.h. Every form is written out as bytes: there are few of them, and they are read more often
  * than they are changed. */
 #include "isa/x64/encode.h"

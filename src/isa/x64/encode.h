@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small x86_64 emitters: one function per form that stubs, springboards and the relocator need.
  *
  * All write into a ct_code_buf and rely on its `overflow`. None of the emitted instructions changes a flag. Literals

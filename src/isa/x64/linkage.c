@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See isa/linkage.h. */
 #include "isa/linkage.h"
 #include "isa/x64/decode.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* x86_64 in numbers, see machine.h. Registers are in hardware numbering. */
 #include "isa/machine.h"
 #include "abi/atf.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The relocator: branches, calls and ranges here, operands out of reach in relocate_data.c.
  *
  * Three rules hold for every emitted sequence:

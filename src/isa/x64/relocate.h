@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Moves x86_64 instructions to another address without changing what they do.
  *
  * Bytes to bytes: the originals are given as bytes plus the address they run at; the result goes into a ct_code_buf

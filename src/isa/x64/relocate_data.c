@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The relocator's second half: instructions with a RIP-relative operand, and those that are simply copied.
  *
  * In reach, only the displacement changes. Out of reach the operand is addressed by a register that the instruction

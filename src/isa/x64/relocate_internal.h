@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to the relocator's files: one instruction that is being moved. */
 #ifndef CT_ISA_X64_RELOCATE_INTERNAL_H
 #define CT_ISA_X64_RELOCATE_INTERNAL_H

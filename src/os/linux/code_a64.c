@@ -1,5 +1,6 @@
-/* Code that was just written, on arm64: instruction fetches see it when the data cache is cleaned and the instruction cache
- * invalidated, line by line. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Code that was just written, on arm64: instruction fetches see it when the data cache is cleaned and the instruction
+ * cache invalidated, line by line. */
 #include "os/os.h"
 
 void ct_os_sync_code(uint64_t start, size_t size) {

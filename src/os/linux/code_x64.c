@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Newly written code on x86_64: instruction fetches see all stores, so there is nothing to do. */
 #include "os/os.h"
 

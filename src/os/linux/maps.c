@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parses /proc/self/maps as a stream of characters. A line may be split over reads anywhere and have any length (a path
  * longer than PATH_MAX is cut). A newline in a path arrives as \012, so it never ends a line. The stack frame stays
  * below 8 KiB, because this also runs on small stacks. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory: mappings, second views of them, and access to memory whatever its protection.
  *
  * Invariants: no call replaces a mapping that is not ours; nothing is ever mapped writable and executable unless the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Registers of stopped threads on arm64.
  *
  * The kernel steps back over the instruction of an interrupted system call before it stops the thread, so pc is the

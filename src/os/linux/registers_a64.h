@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The words of struct ct_registers on arm64. For files of this machine alone. */
 #ifndef CT_OS_LINUX_REGISTERS_A64_H
 #define CT_OS_LINUX_REGISTERS_A64_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Registers of stopped threads on x86_64, and interrupted system calls.
  *
  * A stop makes a blocking system call end early. The kernel leaves the call's number in orig_rax, and in rax a code

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The words of struct ct_registers on x86_64. Only for files of this machine. */
 #ifndef CT_OS_LINUX_REGISTERS_X64_H
 #define CT_OS_LINUX_REGISTERS_X64_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds, seizes and stops every thread of a process (seize.h). Uses no libc and no thread-local storage: it also runs
  * in the helper process of ct_os_stop_threads, in the caller's memory and with the caller's thread pointer. */
 #include "seize.h"

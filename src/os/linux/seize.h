@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Seizes and stops every thread of a process, and accesses the registers of stopped threads. Shared by the stop of our
  * own threads (stop_helper.c) and by tracing another process (src/remote).
  *

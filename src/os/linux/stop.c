@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stops the other threads of this process: the caller's side. stop.h describes the protocol, stop_helper.c is the other
  * side.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by stop.c (the caller) and stop_helper.c (the helper process).
  *
  * The helper shares the caller's memory. Two words carry the protocol; everything else is written by one side while the

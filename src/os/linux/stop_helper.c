@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The helper process of ct_os_stop_threads. It traces the threads, because a thread cannot trace its own thread group.
  *
  * It runs in the caller's memory with the caller's thread pointer, so it must not touch thread-local storage. All its

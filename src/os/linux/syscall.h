@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Raw Linux system calls: no errno (results are >= 0 or -E...), no cancellation points, no thread-local storage.
  *
  * Includes kernel headers only: those of libc may pull in definitions that need its library. */

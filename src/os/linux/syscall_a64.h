@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arm64: the system call instruction and what the kernel fixes per architecture. */
 #ifndef CT_OS_LINUX_SYSCALL_A64_H
 #define CT_OS_LINUX_SYSCALL_A64_H

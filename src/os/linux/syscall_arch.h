@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Picks the architecture's system call header. */
 #ifndef CT_OS_LINUX_SYSCALL_ARCH_H
 #define CT_OS_LINUX_SYSCALL_ARCH_H

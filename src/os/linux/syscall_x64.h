@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* x86_64: the system call instruction, and values that the kernel fixes per architecture. */
 #ifndef CT_OS_LINUX_SYSCALL_X64_H
 #define CT_OS_LINUX_SYSCALL_X64_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calling thread on Linux, for any machine: signals, time. */
 #include "os/thread.h"
 #include "syscall.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calling thread on Linux/arm64. */
 #include "os/thread.h"
 #include "os/os.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What can be known about the threads of this process without stopping them (stop.c stops them). */
 #include "os/os.h"
 #include "os/thread.h"

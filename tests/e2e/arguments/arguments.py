@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Recordings with detail: replay --args must show what the program itself printed, call by call.
 
 arguments.py CONTRAIL PROGRAM..."""

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Static functions, optimized: compilers leave out what is not used, and pass the rest where they like. Prints its
  * calls as told.c does; what replay --args shows of them must be the same, or "?". */
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls functions of its own and prints of each call what it was called with and what it returned, as `replay --args`
  * is to show it: NAME, ARGUMENTS, RESULT between tabs. With an argument it dies of SIGSEGV at the end, in a call that
  * it has printed. */

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """bad_input.py CONTRAIL: whatever cannot be done is refused with one sentence and the documented exit code, and nothing
 is left behind: no process, no stopped process, no directory."""
 

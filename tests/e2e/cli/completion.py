@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """completion.py CONTRAIL: bash completes commands, options, values and operands with the script that contrail writes;
 and every command and option of the help texts is in it."""
 

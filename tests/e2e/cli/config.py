@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """config.py CONTRAIL: settings of spawn and attach from a file."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """course.py CLI_FAKE: the course of recordings on the command line, with sessions that only pretend (fake_session.c):
 what is printed where, exit codes, signals, the terminal, what a spawned program inherits."""
 

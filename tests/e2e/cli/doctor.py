@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """doctor.py CONTRAIL: what `contrail doctor` reports of real processes, and that recording agrees."""
 
 import ctypes

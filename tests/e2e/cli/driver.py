@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the command line tool for the tests in this folder. PROGRAM is set by the test."""
 
 import contextlib

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in for sessions, to test the command line alone: it starts and waits for programs and hooks nothing. What
  * shall happen is in the environment variable FAKE_SESSION, words separated by spaces:
  *   create=STATUS spawn=STATUS attach=STATUS install=STATUS resume=STATUS detach=STATUS   the step fails

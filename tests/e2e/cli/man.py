@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """man.py CONTRAIL DIRECTORY: every command has a manual page there, man(1) has nothing to say against it, and it has
 all that --help says."""
 

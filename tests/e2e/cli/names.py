@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """names.py CONTRAIL PROGRAM: the same names everywhere: in report, in modules and in exports, demangled or as the
 symbol tables have them, and for a stripped program module+0xoffset."""
 

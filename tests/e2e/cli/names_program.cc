@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // C++ names, and functions that are called once before the program waits for the end of its standard input.
 #include <unistd.h>
 

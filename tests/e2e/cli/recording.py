@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """recording.py CONTRAIL SLOW_EXIT: recordings as a user makes them: spawn, attach, detach, ctl, --wait, --duration,
 signals and keys, what a spawned program inherits, exit codes. What is in the traces is tested elsewhere."""
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Takes long to end: its memory is gone while the kernel still closes its files. It has not become another program. */
 #include <sys/epoll.h>
 #include <sys/resource.h>

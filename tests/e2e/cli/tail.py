@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """tail.py CONTRAIL STEPS LIBRARY: `contrail tail` beside real recordings of a program that does a step when it is asked
 to."""
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A library that tail_steps loads. */
 __attribute__((visibility("default"))) void late_step(void);
 static volatile int sum;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program that does a step for each letter on its standard input: what `contrail tail` is watched with.
  *   a step_a, which calls inner twice    t the same in a thread "helper"    f the same in a child process
  *   b a burst of 30,000 inner

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """views.py CONTRAIL: `contrail graph` and `contrail diff` on recordings of a program agree with `contrail report`."""
 
 import json

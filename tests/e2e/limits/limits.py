@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """limits.py CONTRAIL CONTAINED SUBJECT: containers, memory cgroups, limits of threads and files. Whatever limit there
 is, the program goes on as if nobody had tried to record it, and the sentence names the limit and what helps.
 

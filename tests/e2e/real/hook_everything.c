@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* LD_PRELOAD this: before main, every function of every loaded module is hooked with the recorder. Programs from the
  * distribution must then behave as they do without it (run_real.sh compares).
  *

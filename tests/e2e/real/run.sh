@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # run.sh LIBRARY: programs of the distribution, each run as it is and with every function of the program and its
 # libraries hooked (hook_everything.c). Output, errors and exit code must be the same, and no event may be lost.
 #

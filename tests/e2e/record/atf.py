@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads traces without any of Contrail's code: a second opinion on the format that docs/TRACE-FORMAT.md describes.
 
 A Trace is one pid_N directory. Everything is read at once: the traces of tests are small."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds test programs: from their sources into a directory, in the ways that VARIANTS lists. Knows afterwards which
 functions are the program's own: those of its object files, by their place in the finished file."""
 import os

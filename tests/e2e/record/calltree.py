@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Call trees as text, in the notation of harness.h:
 
 f(...) was called and returned, f! was left without returning, f; is known on entry only, f? is still open; *3 repeats

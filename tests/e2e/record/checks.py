@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the scripts beside run.py share: options, programs, a count of what failed."""
 import argparse
 import os

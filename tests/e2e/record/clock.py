@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """clock.py: a program reads CLOCK_BOOTTIME inside a recorded function. The trace's times of that call and return must
 enclose what it read, give or take 100 µs (median), from the first second to the last."""
 import statistics

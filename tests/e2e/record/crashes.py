@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """crashes.py: programs that die, or handle what others die of, under --trigger crash and --trigger signal.
 
 Output, exit code and core file are those of an untraced run; every call that the program has counted is in the trace;

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What the detail lane captures: stacks never past their mapping, real return addresses, vector registers, limits, and
 with --detail always --lossless a record for every call and return.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads detail.atf without any of Contrail's code (docs/TRACE-FORMAT.md)."""
 import glob
 import os

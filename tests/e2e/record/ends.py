@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """How long contrail lasts after the program's end, and what execs cost that fail. Times are compared with others of
 this machine.
 

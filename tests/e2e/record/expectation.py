@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a program must do, from its .expect file (README.md has the format), and the comparison with a trace."""
 import os
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Programs that make other processes: all of them are in one session, and run as they would by themselves.
 
 Usage: family.py CONTRAIL [--stalk]: recorded, or followed"""

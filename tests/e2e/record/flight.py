@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The flight recorder: what marks a moment, which detail is then on disk, and how a recording is changed while it goes
 on.
 

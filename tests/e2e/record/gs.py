@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """gs.py: programs that use the GS register themselves, in every way, are recorded: started, attached to, and let go
 again."""
 import sys

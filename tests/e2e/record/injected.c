@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* harness.h for programs that Contrail records from outside: nothing of Contrail is linked in. Instead of hooking, the
  * program notes in a log file which functions it would have hooked and which trees it expects, and run.py compares that
  * with the trace. Each note is one call of e2e_mark, which the trace shows too: so it is known where in the trace it

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """kill.py: kill -9 of contrail, and of what it records, at random moments.
 
 Of contrail, during spawn, attach, recording and detach: the target comes to its right answer, and the trace opens. Of

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What is not recorded runs as it would by itself, and is reported: programs that gain rights, programs of other
 machines, code that a program makes at run time.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Libraries that come and go while a program is recorded: dlopen, dlclose and dlmopen by several threads, IFUNC
 resolvers, and what a fork inherits.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """loop.py: attaches to a busy program and lets it go again, 100 times. It must come to the right answer, see no EINTR,
 and be byte for byte as it was. The same with a program in which threads, children, signals and stacks come and go."""
 import random

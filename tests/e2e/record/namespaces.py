@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Processes in pid namespaces of their own: each is in the session under the number that it has outside, with its own
 calls.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What hazard programs noted down while they ran (injected.c): the trees that they expect, compared with a trace."""
 import bisect
 import re

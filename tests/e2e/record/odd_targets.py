@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """odd_targets.py: targets that need more than a program: containers, set-uid programs, other tracers, files that were
 replaced, ordinary users, crowds of threads."""
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """packed.py: packed traces of real programs against raw ones, and traces that keep only the newest events."""
 import glob
 import json

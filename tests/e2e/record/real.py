@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """real.py: programs of the distribution, recorded from start to end (redis: attached to under load). Output, errors and
 exit code are the untraced run's; prints coverage and losses."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs programs with and without contrail, and looks at what is left behind."""
 import errno
 import json

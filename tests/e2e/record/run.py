@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """run.py [options] NAME...: records test programs by spawn and attach, and compares with what they do untraced and with
 the calls that they must cause.
 

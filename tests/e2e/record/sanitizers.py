@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """sanitizers.py: programs built with sanitizers report the same, with the same stacks, whether or not they are
 recorded.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tests of whole sessions share: programs are built, recorded, and the manifests of all processes looked at."""
 import glob
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """special.py: special ways to record: some functions only, with losses, until a signal or a time, onto a full disk."""
 import os
 import random

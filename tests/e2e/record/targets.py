@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the checks of odd targets and of special recordings share."""
 import os
 import subprocess

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """turns.py: coroutines that take turns, recorded, attached to and followed: the tree of each is exact, however many
 there are."""
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A stranger, who is another user of the machine, makes sockets where recordings are looked for, and directories where
 recorders want theirs. Root's client must not believe the stranger, wait for long, or print what the stranger sends.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Processes of another user with tables in their memory that look like a killed recorder's and are made to do harm.
 Whatever they hold: root's commands end soon, or at once when they are asked to, need little memory, and leave the
 process running."""

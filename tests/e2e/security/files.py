@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Files: what another user can do to root's recorder through the files that it reads and writes. Root plays root, and a
 user without rights plays mallory.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """hostile.py --contrail C --build DIR [NAME...]: targets of another user that try to harm root's contrail.
 
 A program of programs/ runs as one user, a victim as another one, and root records the first. Contrail must end in time

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Commands that read traces have no rights while they do, and read and write what root could all the same.
 
 Usage: readers.py CONTRAIL (as root; ends with 77 otherwise)"""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Names that a program chooses (its own, of threads, functions, files and arguments) must not reach a terminal as
 escape sequences, whichever command shows them.
 

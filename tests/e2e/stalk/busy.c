@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two threads that call a function until SIGTERM; prints its pid first. */
 #include <pthread.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starts threads and children all the time, under a timer's signals, until SIGTERM; checks what they bring. Prints its
  * pid first. */
 #include <pthread.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """command.py --contrail C --build DIR [NAME...]: `contrail stalk` from outside.
 
 Each test_NAME below is a test. Exit status: 0 passed, 1 failed."""

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small, with code that is executed and code that is not. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads coverage files in the format of drcov, version 2, from the format's description: text lines with the version,
 the flavor and a table of modules whose columns are named, then the number of blocks and this many records of 8 bytes,
 little-endian: offset of the block from the beginning of its module (4), its size (2), the module's id (2)."""

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One fault after the other until SIGTERM, each left by siglongjmp; prints its pid first, and in the end whether each
  * handler got what had happened. Argument: which faults. */
 #define _GNU_SOURCE

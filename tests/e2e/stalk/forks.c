@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Forks as many processes as its argument says, at most fifty at a time; prints the sum of what they end with. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Has the shared memory of a recorder that was killed just when it had made it. Prints its pid first; ends at
  * SIGTERM. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers: one on the same stack, one on another with a nested signal, and one that is jumped out of. */
 #include <setjmp.h>
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // Leaves library code, and callbacks of it, by exceptions and by longjmp; afterwards calls witness(), 400 times in all.
 #include <algorithm>
 #include <csetjmp>

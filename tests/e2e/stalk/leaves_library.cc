@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // leaves.cc followed by the library, with each of its libraries excluded: the thread is followed again each time it has
 // left one.
 #include <contrail/stalker.h>

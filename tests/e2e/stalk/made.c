@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls code that it has made itself: 100 times. */
 #include <stdio.h>
 #include <string.h>

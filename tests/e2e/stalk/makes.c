@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes made in every way that there is: posix_spawn, system, popen, vfork, clone, exec, with what they leave
  * behind. Its output is compared with that of a run that nobody follows. */
 #define _GNU_SOURCE

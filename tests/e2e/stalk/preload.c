@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Follows the program that it is loaded into (LD_PRELOAD), from its constructors to its end.
  *
  * STALK_EVENTS: none (default), summary, or names of events, `time` and `fast` (clock), with commas; STALK_TRUST,

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Programs of the distribution, natively and followed from their constructors to their end: output, errors and exit
 # status must be the same, and the report of the preloaded library must show that they were followed.
 #   programs.sh PRELOAD [MODE...]       a mode is a list of settings of preload.c, as STALK_TRUST=-1:STALK_MEMORY=2

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* steps PROGRAM [ARGUMENT...]: runs it one instruction at a time and prints the places of all instructions of its own
  * file that it executes, in order, as offsets from where the file is loaded. What it writes goes to stderr. */
 #include <stdint.h>

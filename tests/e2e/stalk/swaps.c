@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* swaps LIBRARY FUNCTION LIBRARY FUNCTION: loads the first, calls its function three times and unloads it; then the
  * second, five times. Prints what they returned; the exit status is 0 when both were loaded at the same place. */
 #include <dlfcn.h>

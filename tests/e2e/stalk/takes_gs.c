@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A thread takes GS for itself and uses it until the program ends; its first output says that it has, and its pid.
  * Ends with 0 when asked to. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // Exceptions through many frames, in two threads.
 #include <cstdio>
 #include <stdexcept>

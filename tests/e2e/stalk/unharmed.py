@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """unharmed.py --contrail C --build DIR [--times N] [NAME...]: programs that are easily harmed, taken over and let go
 again.
 

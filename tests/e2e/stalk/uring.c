@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads and writes through io_uring until SIGTERM, so that threads of the kernel's work in this process; prints its pid
  * first, and in the end whether every answer was right. Argument "poll": a thread of the kernel's takes what is asked.
  * Status 77: there is no io_uring here. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vforks N: makes N children by vfork, of which another thread kills some before they execute a program. Prints how
  * many ended as they may. */
 #define _GNU_SOURCE

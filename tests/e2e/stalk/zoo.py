@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """zoo.py [options] NAME...: the programs of ../record followed by `contrail stalk` from their first instruction to
 their end.
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # The hazard programs (tests/e2e/record/programs), built by gcc and by clang, natively and followed: same output, same
 # exit status.
 #   zoo.sh PRELOAD PROGRAMS [MODE...]   modes as in programs.sh

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libstdc++: streams, strings, containers, algorithms, regular expressions, exceptions, threads, locales. */
 #include "workload.h"
 #include <algorithm>

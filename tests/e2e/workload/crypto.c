@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libcrypto: SHA-256 of 100 MB, AES, HMAC, ChaCha20, key derivation, RSA and elliptic curve signatures, big numbers. */
 #include "workload.h"
 #include <openssl/bn.h>

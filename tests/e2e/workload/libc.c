@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libc: sorting, regular expressions, printf and scanf of doubles, locales, strings, time, threads, environment. */
 #include "workload.h"
 #include <errno.h>

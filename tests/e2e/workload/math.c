@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libm: every common function over a range, printed exactly. */
 #include "workload.h"
 #include <complex.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libpython: a script inside an embedded interpreter. */
 #include <Python.h>
 /* after Python.h, which wants to be first */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SQLite: tables, indices, joins, aggregates, windows, JSON, full text search, user functions, errors. */
 #include "workload.h"
 #include <sqlite3.h>

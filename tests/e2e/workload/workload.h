@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the whole-library test runs: each part prints lines that are the same in every run. */
 #ifndef E2E_WORKLOAD_H
 #define E2E_WORKLOAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One function of each kind that a function table distinguishes. functions_test.c knows them by name; nothing runs. */
 
     .text

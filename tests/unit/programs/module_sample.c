@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A library for module_test: a few functions, one with a jump table. With RETURN_MAP it looks like one of a runtime
  * that keeps a table of return addresses. */
 

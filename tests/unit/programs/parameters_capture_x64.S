@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls `capture_target` with everything as it is, and keeps what a detail record would have: registers, vector
  * registers and 512 bytes of stack on entry, the registers of the result on return. One call at a time. */
         .intel_syntax noprefix

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of all shapes, called with known arguments; what is to be read of each call is beside it. */
 #ifndef CT_TESTS_PARAMETERS_SUBJECT_H
 #define CT_TESTS_PARAMETERS_SUBJECT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // Functions of C++ in all shapes: see parameters_subject.h.
 #include "parameters_subject.h"
 #include <memory>

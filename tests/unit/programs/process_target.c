@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process to be looked at from outside: named threads, each in functions of known names. Writes "ready" when
  * all are on their way there, then waits until its input ends. What `changed` prints was put into a register by a test.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tells when its first constructor runs: writes a line to descriptor 3 there and another one in main. Exit code 42.
  * With an argument: kills itself with SIGTERM. */
 #include <signal.h>

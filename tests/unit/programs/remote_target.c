@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process for tests to stop and to make calls in: remote_target MODE
  *
  * It prints a line "ready SUM_OF_SIX FAULT STACK" (addresses), does over and over what the mode says (modes that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* int spin_and_check(uint64_t iterations, const void *in, void *out)
  *
  * Spins with known values in every register, the flags, the red zone and the vector registers; 0 when they are all

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small process to record. It says "ready", then calls work() again and again until a signal comes: SIGTERM
  * ends it with code 7, SIGUSR1 makes it execute itself again (as "again"). With the argument "quick" it ends by itself,
  * with code 3. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process to make plans of: loads the libraries of its arguments, says so, and waits. */
 #include <stdio.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contained [OPTION]... COMMAND...: runs a command as Docker's defaults do, without Docker: in namespaces of its own
  * for processes, mounts, names and messages, with Docker's capabilities and a seccomp filter that forbids what the
  * published default profile forbids.

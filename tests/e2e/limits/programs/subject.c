@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* subject [WORD]...: makes calls, on threads that come and go, until it gets SIGTERM: then it prints how many rounds it
  * made.
  *   --once     one round, with a child that it forks and a program that it executes there

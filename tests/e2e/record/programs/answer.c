@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Computes for a while with four threads (answer ROUNDS), and prints the answer, which is always the same.
  *
  * answer ROUNDS hold: goes on with work of the same kind until standard input ends, and does one more round then. */

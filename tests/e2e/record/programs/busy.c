@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Eight threads at work until standard input ends: vector registers that hold values all the time, and every kind of
  * system call that ends with EINTR when something stops it carelessly. Prints "right" or what went wrong.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fork, vfork, posix_spawn and system, from main and from a thread; children that go on in inherited frames, outlive
  * their parent's calls, and have children themselves. */
 #include "zoo.h"

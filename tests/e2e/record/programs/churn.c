@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Everything comes and goes: threads that start threads, signals on small stacks, jumps, children, coroutines; until
  * standard input ends. Prints "right" or what went wrong. */
 #include "zoo.h"

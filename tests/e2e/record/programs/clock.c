@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the clock in a function of its own, for SECONDS, and prints what it read. */
 #include "zoo.h"
 #include <time.h>

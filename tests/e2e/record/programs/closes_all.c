@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Closes every descriptor it has, and those it does not know of. */
 #include "zoo.h"
 #include <pthread.h>

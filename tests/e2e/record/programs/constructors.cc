@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What runs before and after main: constructors of the program and of a library, static objects, atexit handlers,
  * thread-local destructors. The first of them must be in the trace. */
 #include "zoo.h"

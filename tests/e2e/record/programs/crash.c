@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dies of a fault in the middle of things; what was recorded is there. */
 #include "zoo.h"
 #include <sys/resource.h>

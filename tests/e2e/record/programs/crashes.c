@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ends in many ways, by argv[1]; argv[2] is a file into which it writes how often it has called step, per thread. What
  * it prints is the same untraced. For crashes.py. */
 #include <dlfcn.h>

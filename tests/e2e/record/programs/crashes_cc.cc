@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // An exception that nobody catches.
 #include <stdexcept>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A library that is loaded later and crashes. */
 static int *volatile nowhere = (int *)0x20;
 

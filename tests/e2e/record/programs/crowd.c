@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many threads at once, each with little to do: crowd COUNT. At each byte of its input it waits until all of them have
  * called leaf once more, and says so. */
 #include "zoo.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ignores and blocks signals, gets them all the same, and lives; keeps time by timers that interrupt it. */
 #include "zoo.h"
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* 100,000 frames deep: returned from, and left at once. */
 #include "zoo.h"
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prints what it sees of its descriptors and mappings: as untraced. */
 #include "zoo.h"
 #include <dirent.h>

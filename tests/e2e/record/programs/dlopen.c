@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A library that comes and goes at run time. */
 #include "zoo.h"
 #include <dlfcn.h>

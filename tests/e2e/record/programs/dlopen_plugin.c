@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "zoo.h"
 
 int plugin_add(int a, int b), plugin_call(int (*function)(int), int x);

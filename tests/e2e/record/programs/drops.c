@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gives up root, goes into a directory without programs as its root, and forbids being looked at. */
 #include "zoo.h"
 #include <grp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Executes itself: what was recorded stays, the new program runs untraced and its end is the end. */
 #include "zoo.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Another program is executed by a thread that is not the first one, while others run. */
 #include "zoo.h"
 #include <pthread.h>

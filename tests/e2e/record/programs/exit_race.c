@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ends while eight threads are in the middle of calls. */
 #include "zoo.h"
 #include <pthread.h>

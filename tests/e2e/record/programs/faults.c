@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Handlers of faults, as runtimes of languages have them: they look at the program counter in the signal frame, whether
  * it is in their own code, and go on elsewhere, or let the instruction run again, or leave it out. The faults happen in
  * the first instructions of functions, which is where a recorder moves them from, and at the end of the stack, at every

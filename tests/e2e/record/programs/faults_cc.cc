@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Faults that become exceptions (-fnon-call-exceptions): the handler throws, and the unwinder begins at the instruction
  * that had the fault, the first or second of its function. And a walk over the stack from there. */
 #include "zoo.h"

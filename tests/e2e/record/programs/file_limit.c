@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file-size limit of one page, the signal for exceeding it deadly. */
 #include "zoo.h"
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Code that the program writes at run time, and rewrites; calls from it into hooked functions and back. */
 #include "zoo.h"
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The main thread has ended; another one goes on, and waits at the gate. */
 #include "zoo.h"
 #include <pthread.h>

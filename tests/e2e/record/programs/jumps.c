@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* longjmp in programs of every kind: other libcs have other jump buffers, stripped ones no names. */
 #include "zoo.h"
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that throw through many frames, beside threads that call all the time; until standard input ends. Somebody is
  * always inside a call, and somebody always about to throw through frames that were entered before. Prints "right". */
 #include "zoo.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The main thread ends by pthread_exit while another goes on and ends the process. */
 #include "zoo.h"
 #include <pthread.h>

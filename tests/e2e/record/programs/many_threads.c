@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads that come and go: 2,000 one after the other, then 200 at once. */
 #include "zoo.h"
 #include <pthread.h>

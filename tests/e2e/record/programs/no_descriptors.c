@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Has used up its descriptors when it is attached to. */
 #include "zoo.h"
 #include <errno.h>

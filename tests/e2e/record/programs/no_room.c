@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Its address space is limited to what it has already. */
 #include "zoo.h"
 #include <sys/resource.h>

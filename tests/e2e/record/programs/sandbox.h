@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A filter that kills the process on any system call but a few. */
 #ifndef SANDBOX_H
 #define SANDBOX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program for compilers' sanitizers. What its first argument says happens below a few named functions, so that a
  * report has stacks that can be compared: leaks, memory used after it was freed, races, overflows.
  *

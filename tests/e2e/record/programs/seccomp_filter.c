@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program that forbids itself all system calls but a handful, then goes on with calls, faults, jumps and writes.
  * The agent has no system call to make in its steady state; what it must make for a full chunk is not allowed here. */
 #include "zoo.h"

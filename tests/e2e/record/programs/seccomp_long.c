@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A confined program that makes more calls than one chunk of memory holds: the agent must get another one without any
  * system call that the program has forbidden. */
 #include "zoo.h"

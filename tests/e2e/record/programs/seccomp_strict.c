@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The strict mode: read, write, exit and rt_sigreturn only. */
 #include "zoo.h"
 #include <linux/seccomp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Exceptions in a confined program: the unwinder itself makes no system call. */
 #include "zoo.h"
 #include "sandbox.h"

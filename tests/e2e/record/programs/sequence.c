@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Announces in a shared mapping of a file how far it is: sequence FILE [hold]. After each batch the batch's number is
  * stored. Threads: two, each with its own place. hold: until standard input ends. */
 #include "zoo.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Walks its own stack with libunwind, step by step and at once, and prints places in the program: as untraced. Two
  * libraries have the name and the functions, GNU's old one and LLVM's. Where one is not installed nothing is printed of
  * it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stopped and continued, by itself and in the middle of work. */
 #include "zoo.h"
 #include <signal.h>

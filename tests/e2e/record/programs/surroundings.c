@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prints what a program inherits and can ask the kernel about itself: arguments, environment, limits, signals,
  * traits. */
 #include "zoo.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Takes GS in whatever program it is loaded into, before its first instruction. */
 #include <sys/syscall.h>
 #include <unistd.h>

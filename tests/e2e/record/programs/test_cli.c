@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plain command line program: recursion, file reading, floating point, allocation, variadics, struct arguments. */
 #include "zoo.h"
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The event-driven program: an epoll loop with a timer and an event descriptor, and workers that get a job per tick. */
 #include "zoo.h"
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* C++ exceptions in programs of every kind: with the unwinder shared, or linked in. */
 #include "zoo.h"
 #include <stdexcept>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Has almost no address space left, and starts threads. What cannot be recorded must not hurt. */
 #include "zoo.h"
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Coroutines that all run the same functions, and take turns: turns HOW COUNT ROUNDS [hold | thread | far]
  *
  * HOW: ucontext; switch: a function of a few instructions. Number k goes k % 5 calls deep in each round, and is

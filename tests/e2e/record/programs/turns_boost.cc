@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // As turns.c, with boost.context: turns_boost COUNT ROUNDS [hold]
 #include <boost/context/fiber.hpp>
 #include <cstdio>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // As turns.c, with the coroutines of C++20, which have no stack of their own: turns_stackless COUNT ROUNDS [hold]
 #include <coroutine>
 #include <cstdio>

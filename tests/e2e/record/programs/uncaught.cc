@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dies of an exception that nobody catches. */
 #include "zoo.h"
 #include <stdexcept>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Has data of its own at GS, which it takes in every way there is: in the main thread, in threads one after the
  * other, in a child, and reads it in signal handlers too. E2E_GS chooses when: "early" before the gate, else after
  * it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls a library for a while, whose file may be replaced meanwhile. */
 #include "zoo.h"
 

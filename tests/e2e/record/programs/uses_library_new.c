@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What takes the library's place: other functions at the same places. */
 #include "zoo.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stands in a vfork until its child is through, which takes half a second, again and again: such a thread cannot be
  * stopped. */
 #include "zoo.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prints its own return addresses and backtraces, as places in the program: as untraced. */
 #include "zoo.h"
 #include <execinfo.h>

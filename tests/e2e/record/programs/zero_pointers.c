@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads as Go makes them: no C library, a function that makes the clone system call with arguments of its own, and
  * zero in the word where a library has the thread's own address. Each thread calls `leaf` CALLS times, all at the same
  * time. Prints "right". */

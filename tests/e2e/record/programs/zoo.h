@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the programs that are recorded from outside share: functions that stay functions, gates, self-checks. Nothing of
  * Contrail. Written to compile with any libc and as C++. */
 #ifndef ZOO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* crowd plain|code|modules: as many mappings as the system allows: of data, of executable memory of no file, of
  * libraries. */
 #include "hostile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A process that was never recorded, with tables in its memory as a recorder that was killed leaves them, crafted to do
  * harm to the command that cleans up after that recorder: evilboot MODE FILE OTHER. FILE gets a number that grows as
  * long as the process runs, and after it what is in the slot of a return address; OTHER is a file that some modes map.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* extra: moves the tables of a process that is about to be followed, before contrail fills them.
  *
  * A helper that shares the memory without being a thread is not stopped. It writes as soon as there is a lane. */

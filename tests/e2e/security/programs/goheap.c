@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* goheap PID|PROGRAM START SIZE (hexadecimal): leaves free memory only where process PID has its heap, as all Go
  * programs have theirs at one address, so that contrail's memory comes to lie there; then says that PID was just
  * forked.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gone unmapped|moved|protected: takes the lane away from contrail's agent while it is recorded, and calls nothing any
  * more. */
 #include "hostile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* See hostile.h. */
 #include "hostile.h"
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the hostile programs share: a heartbeat, the lane that contrail has mapped into them, and writing to it.
  *
  * Each program does one kind of harm to its recorder, and must go on working itself: hostile_beat() leaves a byte

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mutex WHAT WHERE (hexadecimal): changes the list in the mutex by which contrail shows that it lives.
  *
  * The C library keeps robust mutexes of a thread in a list. One that lies in memory of the target is an element whose

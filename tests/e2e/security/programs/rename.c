@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rename: its names, command line and thread names are commands for the terminal where they are printed. */
 #include "hostile.h"
 #include <pthread.h>

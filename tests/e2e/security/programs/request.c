@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* request forked|exec PID [PROGRAM]: asks contrail, in the name of process PID (0: itself), to follow it.
  * request flood 0: asks again and again, for itself, to be followed into a program, and executes none.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scribble MODE SEED: writes over the lane while it is recorded.
  *
  * anywhere, control_block, layout (sizes and offsets), chunks, threads, marks, segments: values at places of these

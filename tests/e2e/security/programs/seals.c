@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* seals map_files|descriptor: gets at the file of the shared memory and makes it shorter, longer, or maps it once more.
  *
  * map_files: opens it by its mapping in /proc, as a process with enough rights can. descriptor: a helper that shares

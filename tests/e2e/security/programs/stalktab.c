@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stalktab offsets|capacity: changes what the tables of a followed process say about themselves.
  *
  * offsets: they begin far outside. capacity: there are very many translated blocks, and code was unmapped, so that all

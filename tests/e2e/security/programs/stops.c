@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stops flapping|held: is stopped and continued by a friend all the time, or stopped for good once it is recorded. */
 #include "hostile.h"
 #include <signal.h>

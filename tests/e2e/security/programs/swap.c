@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* swap other|short|nothing: a child puts something else in the place of the lane, then its parent says that it was
  * forked.
  *

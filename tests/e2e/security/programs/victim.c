@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* victim: a process of another user that has nothing to do with it all. Its heap is where Go programs have theirs; it
  * looks at it again and again and says so in standard error when anything has changed. The pages between the marks are
  * never touched, so a write to one makes the process larger. A second thread sleeps: a stop of the process,
