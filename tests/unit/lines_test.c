@@ -179,7 +179,7 @@ static void check_inlines(size_t missing) {
         seen = true;
         assert_string_equal(f.names[0], "inlined_inner");
         assert_string_equal(f.names[1], "inlined_outer");
-        assert_string_equal(last_part(f.calls[1]), "debug_sample.c:14");
+        assert_string_equal(last_part(f.calls[1]), "debug_sample.c:15");
     }
     assert_true(seen);
     ct_lines_close(lines);

@@ -137,7 +137,7 @@ static void test_fills_in(void **state) {
     const struct ct_trace_function *one = find(after, "hidden_one"), *global = find(after, "debug_sample_global");
     assert_non_null(one);
     assert_non_null(global);
-    assert_non_null(strstr(one->line, "debug_sample.c:13"));
+    assert_non_null(strstr(one->line, "debug_sample.c:14"));
     assert_string_equal(one->inlines, "inlined_outer\tinlined_inner");
     assert_string_equal(global->inlines, "");
     assert_non_null(strstr(global->line, "debug_sample.c:"));

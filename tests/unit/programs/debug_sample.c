@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library with functions that only debug information names, built in many ways by the tests of debug files and
- * lines. */
+/* Functions that only debug information names, built in many ways by the tests of debug files and lines. */
 __attribute__((visibility("default"))) int debug_sample_global(int x);
 
 static int inlined_inner(int x) {
