@@ -4,8 +4,8 @@
 
 usage: count_tests.py [--plain "passed failed skipped"] LABEL=LOG.json ...
 
-Prints a line for each log and, as the last line, `N passed, M failed` (after `K skipped; ` when there are any, of which
-the lines before give the reasons). --plain adds results that were counted elsewhere. Fails when something failed, or
+Prints a line for each log and, as the last line, `N passed, M failed`. Before it `K skipped` when there are any; the
+lines before that give the reasons. --plain adds results that were counted elsewhere. Fails when something failed, or
 when nothing was run at all.
 """
 
@@ -107,7 +107,9 @@ def main(arguments):
         total = [a + b for a, b in zip(total, result)]
     if total[0] + total[1] == 0:
         total[1] = 1
-    print(phrase(*total))
+    if total[2]:
+        print(f"{total[2]} skipped")
+    print(f"{total[0]} passed, {total[1]} failed")
     return 1 if total[1] else 0
 
 

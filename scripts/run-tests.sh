@@ -4,8 +4,8 @@
 # clang compiles it, the layers, a minute of hostile targets. With --long also what takes longer (make check-all).
 # --others is the part that runs beside the first suite.
 #
-# The last line ends with `N passed, M failed` (`K skipped; ` comes before it when there are any); the exit code says so
-# too. Every build and each of the checks of sources counts as one.
+# The last line is `N passed, M failed`, the one before it `K skipped` when there are any; the exit code says so too.
+# Every build and each of the checks of sources counts as one.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 

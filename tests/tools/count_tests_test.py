@@ -32,7 +32,9 @@ def last_line(*tests, extra=()):
                 log.write(json.dumps({"result": result, "stdout": stdout, "duration": 0.1}) + "\n")
         run = subprocess.run([sys.executable, SCRIPT, *extra, "x=" + path], stdout=subprocess.PIPE, text=True,
                              check=False)
-    return run.stdout.splitlines()[-1], run.returncode
+    lines = run.stdout.splitlines()
+    skipped = lines[-2] + "; " if len(lines) > 1 and lines[-2].endswith(" skipped") else ""
+    return skipped + lines[-1], run.returncode
 
 
 def expect(got, wanted):
