@@ -111,7 +111,7 @@ $(sed 1d "$1")"
 }
 
 if [ "${1:-}" = --others ]; then
-    jobs=-j1 processes=$(nproc)
+    jobs=-j$(nproc) processes=$(nproc)
     others
     printf '%s %s %s%s\n' "$passed" "$failed" "$skipped" "$logs" >build/other-results.txt
     exit
