@@ -33,7 +33,7 @@ static uint64_t end_of(const struct ct_trace *trace) {
 static size_t count_selected(const struct ct_trace *trace, const struct ct_select *select) {
     size_t selected = 0;
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
-        selected += ct_select_thread(select, ct_trace_thread_at(trace, i));
+        selected += ct_select_thread(select, trace, i);
     return selected;
 }
 
@@ -78,10 +78,12 @@ static int replay_trace(struct ct_trace *trace, const struct options *o) {
     static struct ct_printer printer;
     uint64_t start = start_of(trace), end = end_of(trace);
     struct ct_replay_options options = {
-        .select = {.functions = o->functions.items, .modules = o->modules.items, .threads = o->threads.items},
+        .select = {.functions = o->functions.items,
+                   .modules = o->modules.items,
+                   .threads = o->threads.items,
+                   .from_ns = o->from ? start + o->from : 0,
+                   .to_ns = o->to ? start + o->to : 0},
         .max_depth = o->depth,
-        .from_ns = o->from ? start + o->from : 0,
-        .to_ns = o->to ? start + o->to : 0,
         .min_ns = o->min_duration,
         .blocks = o->blocks || o->insns,
     };

@@ -34,7 +34,7 @@ int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_selec
     if (!select->threads)
         return -1;
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
-        if (ct_select_thread(select, ct_trace_thread_at(trace, i)))
+        if (ct_select_thread(select, trace, i))
             return -1;
     ct_message_error("the trace has no thread \"%s\"; `contrail info --all` lists its threads", select->threads[0]);
     return CT_EXIT_UNAVAILABLE;
@@ -42,7 +42,7 @@ int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_selec
 
 bool ct_reading_check_blocks(const struct ct_trace *trace, const struct ct_select *select) {
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
-        if (ct_select_thread(select, ct_trace_thread_at(trace, i)) && ct_trace_has_code(trace, i))
+        if (ct_select_thread(select, trace, i) && ct_trace_has_code(trace, i))
             return true;
     ct_message_error("no blocks were recorded in %s; follow the program with contrail stalk --events block",
                      ct_trace_path(trace));
