@@ -188,6 +188,13 @@ struct trace_thread {
     const struct ct_json_node *manifest; /* NULL: the manifest does not list it */
 };
 
+/* How summaries are made (summary.h): tests have small traces. */
+struct ct_summary_limits {
+    uint64_t least;       /* a thread with fewer events has none; 0: CT_SUMMARY_LEAST; UINT64_MAX: no thread has */
+    uint32_t span_events; /* at least, in a span; 0: 16,384 */
+    bool all_starts;      /* one in each span, whatever it costs */
+};
+
 struct ct_trace {
     char *path;
     struct ct_file_cache cache;
@@ -196,10 +203,17 @@ struct ct_trace {
     struct ct_trace_module *modules;
     size_t process_count, thread_count, module_count;
     bool mangled;
+    struct ct_summary_limits summary;
 };
 
 /* All threads merged by time, each from its own position on (by index; a position after its end gives no events). */
 int ct_trace_cursor_open_at(struct ct_trace_cursor **out, struct ct_trace *trace, const uint64_t *sequences);
+
+/* One thread, from a position on. */
+int ct_trace_cursor_open_thread_at(struct ct_trace_cursor **out, struct ct_trace *trace, size_t thread,
+                                   uint64_t sequence);
+/* Leaves out the events of a thread before the position. */
+void ct_trace_cursor_skip(struct ct_trace_cursor *cursor, size_t thread, uint64_t sequence);
 
 /* True when the thread has a file of code. */
 bool ct_trace_has_code(const struct ct_trace *trace, size_t thread);

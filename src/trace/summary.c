@@ -22,17 +22,27 @@ static int make_summary(struct ct_summary *summary, const struct ct_summary_sour
     return 0;
 }
 
+uint64_t ct_summary_position(struct ct_trace *trace, size_t thread, uint64_t time_ns) {
+    return ct_index_search(&trace->threads[thread].index, time_ns);
+}
+
+bool ct_summary_is_worth(const struct ct_trace *trace, uint64_t events) {
+    uint64_t least = trace->summary.least;
+    return events >= (least ? least : CT_SUMMARY_LEAST) && least != UINT64_MAX;
+}
+
 int ct_summary_open(struct ct_summary **out, struct ct_trace *trace, size_t thread,
                     const struct ct_summary_options *options) {
     struct ct_summary_source source = {.trace = trace, .thread = thread, .options = options};
     *out = NULL;
-    if (thread >= trace->thread_count ||
-        trace->threads[thread].index.count < (options->least ? options->least : CT_SUMMARY_LEAST))
+    if (thread >= trace->thread_count || !ct_summary_is_worth(trace, trace->threads[thread].index.count))
         return CT_ERR_NOT_FOUND;
     struct ct_summary *summary = calloc(1, sizeof *summary);
     int status = summary ? ct_summary_identify(&source) : CT_ERR_NO_MEMORY;
     if (!status && (options->in_memory || !ct_summary_load(summary, &source)))
-        status = options->stored_only ? CT_ERR_NOT_FOUND : make_summary(summary, &source);
+        status = options->stored_only || (options->once && !ct_summary_can_store(&source))
+                     ? CT_ERR_NOT_FOUND
+                     : make_summary(summary, &source);
     if (status)
         free(summary);
     else
@@ -166,18 +176,18 @@ int ct_summary_frames(const struct ct_summary *s, size_t number, struct ct_frame
 /* ---- checking ---- */
 
 bool ct_summary_verify(struct ct_trace *trace, size_t thread, const struct ct_facts *facts) {
-    const struct ct_summary_options options = {.facts = facts, .least = 1, .stored_only = true};
+    const struct ct_summary_options options = {.facts = facts};
     struct ct_summary_source source = {.trace = trace, .thread = thread, .options = &options};
-    struct ct_summary *stored;
+    struct ct_summary stored;
     uint8_t *bytes;
     size_t size;
-    if (ct_summary_open(&stored, trace, thread, &options) != 0)
+    if (!ct_summary_exists(&source) || ct_summary_identify(&source) != 0 || !ct_summary_load(&stored, &source))
         return true;
-    bool right = ct_summary_identify(&source) != 0 || ct_summary_build(&source, &bytes, &size) != 0;
-    if (!right) {
-        right = size == stored->header->size && !memcmp(bytes, stored->bytes, size);
+    bool right = true; /* when there is no memory to find out */
+    if (ct_summary_build(&source, &bytes, &size) == 0) {
+        right = size == stored.header->size && !memcmp(bytes, stored.bytes, size);
         free(bytes);
     }
-    ct_summary_close(stored);
+    free(stored.bytes);
     return right;
 }

@@ -25,12 +25,15 @@
 struct ct_summary_options {
     const struct ct_facts *facts; /* of the trace */
     pthread_mutex_t *names;       /* is held while functions are looked up; NULL: nobody else uses the trace */
-    uint64_t least;               /* a thread with fewer events has no summary; 0: CT_SUMMARY_LEAST */
-    uint32_t span_events;         /* at least, in a span; 0: 16,384 */
-    bool all_starts;              /* one in each span, whatever it costs */
     bool in_memory;               /* neither load nor store it */
+    bool once;                    /* for one question: it is not made where it cannot be stored */
     bool stored_only;             /* only load it: CT_ERR_NOT_FOUND when there is none that fits */
 };
+
+/* Position of the first event of a thread at or after the time. */
+uint64_t ct_summary_position(struct ct_trace *trace, size_t thread, uint64_t time_ns);
+/* False: this many events are read faster than a summary of them. */
+bool ct_summary_is_worth(const struct ct_trace *trace, uint64_t events);
 
 struct ct_summary;
 /* Loads the summary of a thread, or makes it, which reads the whole thread, and stores it if that is possible. Returns

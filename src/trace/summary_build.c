@@ -143,7 +143,7 @@ static void add_start(struct builder *b) {
     const struct ct_frames *f = &b->frames;
     uint64_t spent =
         b->call_count * sizeof *b->calls + b->start_count * sizeof *b->starts + b->saved_count * sizeof *b->saved;
-    uint64_t allowed = b->source->options->all_starts ? UINT64_MAX - 1 : b->bytes / PERCENT + FIRST_BYTES;
+    uint64_t allowed = b->source->trace->summary.all_starts ? UINT64_MAX - 1 : b->bytes / PERCENT + FIRST_BYTES;
     if (spent > allowed || f->count * sizeof *b->saved > allowed - spent || start_cost(b) > allowed - spent)
         return;
     struct cts_start start = {.first_frame = b->saved_count,
@@ -305,9 +305,9 @@ static struct block *list_blocks(const struct ct_index *index, size_t *count) {
 
 /* A span has many events, so that its summary is small against it; but where few bytes hold very many, not all. */
 static bool is_full(const struct builder *b) {
-    uint32_t least = b->source->options->span_events ? b->source->options->span_events : SPAN_EVENTS;
+    uint32_t asked = b->source->trace->summary.span_events, least = asked ? asked : SPAN_EVENTS;
     uint32_t count = b->span_count ? b->spans[b->span_count - 1].count : 0;
-    return !b->span_count || (count >= least && (b->span_bytes >= SPAN_BYTES || least != SPAN_EVENTS)) ||
+    return !b->span_count || (count >= least && (b->span_bytes >= SPAN_BYTES || asked)) ||
            count >= SPAN_FACTOR * SPAN_EVENTS;
 }
 

@@ -175,6 +175,13 @@ static char *directory_of(const struct ct_summary_source *source) {
     return ct_file_path("%s/thread_%u", source->trace->processes[thread->info.process].directory, thread->info.id);
 }
 
+bool ct_summary_exists(const struct ct_summary_source *source) {
+    char *directory = directory_of(source);
+    bool exists = directory && ct_find_exists(directory, CTS_FILE);
+    free(directory);
+    return exists;
+}
+
 bool ct_summary_load(struct ct_summary *summary, const struct ct_summary_source *source) {
     uint64_t limit = index_bytes(&source->trace->threads[source->thread].index) / SHARE + LEAST_LIMIT;
     char *directory = directory_of(source), *path = directory ? ct_file_path("%s/" CTS_FILE, directory) : NULL;
@@ -229,13 +236,28 @@ static void write_file(struct ct_place *place, const char *like, const uint8_t *
         (void)ct_place_remove(place, fresh);
 }
 
-void ct_summary_store(const struct ct_summary_source *source, const uint8_t *bytes, size_t size) {
-    struct ct_place *place;
+/* The thread's directory, if a summary may be stored there; NULL: not. */
+static struct ct_place *place_to_store(const struct ct_summary_source *source) {
+    struct ct_place *place = NULL;
     char *directory = is_quiet(source) ? directory_of(source) : NULL;
-    if (directory && ct_place_open(&place, directory, 0, CT_PLACE_NO_GROUP) == 0) {
-        if (ct_place_is_closed(place))
-            write_file(place, source->trace->threads[source->thread].index.parts[0]->name, bytes, size);
-        ct_place_drop(place);
-    }
+    if (directory && ct_place_open(&place, directory, 0, CT_PLACE_NO_GROUP) != 0)
+        place = NULL;
     free(directory);
+    if (place && ct_place_is_closed(place) && faccessat(ct_place_descriptor(place), ".", W_OK, AT_EACCESS) == 0)
+        return place;
+    ct_place_drop(place);
+    return NULL;
+}
+
+bool ct_summary_can_store(const struct ct_summary_source *source) {
+    struct ct_place *place = place_to_store(source);
+    ct_place_drop(place);
+    return place;
+}
+
+void ct_summary_store(const struct ct_summary_source *source, const uint8_t *bytes, size_t size) {
+    struct ct_place *place = place_to_store(source);
+    if (place)
+        write_file(place, source->trace->threads[source->thread].index.parts[0]->name, bytes, size);
+    ct_place_drop(place);
 }

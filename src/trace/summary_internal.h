@@ -39,9 +39,13 @@ int ct_summary_build(const struct ct_summary_source *source, uint8_t **bytes, si
 int ct_summary_identify(struct ct_summary_source *source);
 /* Takes the bytes if they are a summary of the source, whose every number is possible. */
 bool ct_summary_check(struct ct_summary *summary, const struct ct_summary_source *source, uint8_t *bytes, size_t size);
+/* True when there is a file. */
+bool ct_summary_exists(const struct ct_summary_source *source);
 /* Loads the file; false: there is none that fits. */
 bool ct_summary_load(struct ct_summary *summary, const struct ct_summary_source *source);
-/* Stores it where the directory is ours; failures do not matter. */
+/* The directory is ours, and nobody writes the thread's events any more. */
+bool ct_summary_can_store(const struct ct_summary_source *source);
+/* Stores it where that is so; failures do not matter. */
 void ct_summary_store(const struct ct_summary_source *source, const uint8_t *bytes, size_t size);
 
 #endif

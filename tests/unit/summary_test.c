@@ -4,6 +4,7 @@
 #include "abi/atf.h"
 #include "summary_util.h"
 #include "trace/crc32.h"
+#include "trace/reader.h"
 #include "trace_util.h"
 #include <fcntl.h>
 #include <setjmp.h>
@@ -32,6 +33,9 @@ static int teardown(void **unused) {
 
 /* ---- a reader that reads everything ---- */
 
+/* Small spans, and a start in each. */
+static const struct ct_summary_limits fine = {.least = 1, .span_events = 1000, .all_starts = true};
+
 struct reader {
     struct ct_trace *trace;
     struct ct_facts facts;
@@ -46,9 +50,10 @@ static void ignore(void *arg, struct ct_frame *frame) {
     (void)arg, (void)frame;
 }
 
-static void begin_reading(struct reader *r) {
+static void begin_reading(struct reader *r, const struct ct_summary_limits *limits) {
     *r = (struct reader){0};
     assert_int_equal(ct_trace_open(&r->trace, directory, NULL, 0), 0);
+    r->trace->summary = *limits;
     assert_int_equal(ct_facts_load(&r->facts, r->trace), 0);
     assert_int_equal(ct_trace_cursor_open_thread(&r->cursor, r->trace, 0, 0), 0);
     ct_frames_begin(&r->frames, r->facts.threads[0].complete, ignore, NULL);
@@ -147,12 +152,11 @@ static void expect_start(struct reader *r, const struct ct_summary *summary, siz
 }
 
 /* Reads everything and compares each start, and each span, with what was read. Returns the number of starts. */
-static size_t compare_all(const struct ct_summary_options *how) {
+static size_t compare_all(const struct ct_summary_limits *limits, bool in_memory) {
     struct reader r;
     struct ct_summary *summary;
-    begin_reading(&r);
-    struct ct_summary_options options = *how;
-    options.facts = &r.facts;
+    begin_reading(&r, limits);
+    struct ct_summary_options options = {.facts = &r.facts, .in_memory = in_memory};
     assert_int_equal(ct_summary_open(&summary, r.trace, 0, &options), 0);
     size_t span = 0, start = 0, starts = 0, spans = ct_summary_span_count(summary);
     struct cts_span seen = {0};
@@ -194,9 +198,6 @@ static size_t compare_all(const struct ct_summary_options *how) {
     return starts;
 }
 
-static const struct ct_summary_options everywhere = {
-    .least = 1, .span_events = 1000, .all_starts = true, .in_memory = true};
-
 static void open_calls_are_those_of_a_whole_reading(void **unused) {
     (void)unused;
     static const struct random_trace traces[] = {
@@ -212,7 +213,7 @@ static void open_calls_are_those_of_a_whole_reading(void **unused) {
     };
     for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
         write_random(directory, &traces[i]);
-        assert_true(compare_all(&everywhere) >= 6);
+        assert_true(compare_all(&fine, true) >= 6);
         remove_directory(directory);
     }
 }
@@ -223,7 +224,7 @@ static void its_size_is_bounded(void **unused) {
     (void)unused;
     struct stat index, summary;
     write_random(directory, &(struct random_trace){.seed = 11, .threads = 1, .events = 400000, .stacks = 2});
-    assert_true(compare_all(&(struct ct_summary_options){0}) > 3);
+    assert_true(compare_all(&(struct ct_summary_limits){0}, false) > 3);
     assert_int_equal(stat(in("%s/thread_1/index.ctp", directory), &index), 0);
     assert_int_equal(stat(in("%s/thread_1/" CTS_FILE, directory), &summary), 0);
     assert_true(summary.st_size * 100 <= index.st_size * 3 + 100 * 4096);
@@ -237,9 +238,8 @@ static const struct random_trace plain = {.seed = 21, .threads = 1, .events = 30
 static bool opens_stored(void) {
     struct reader r;
     struct ct_summary *summary;
-    begin_reading(&r);
-    struct ct_summary_options options = {
-        .facts = &r.facts, .least = 1, .span_events = 1000, .all_starts = true, .stored_only = true};
+    begin_reading(&r, &fine);
+    const struct ct_summary_options options = {.facts = &r.facts, .stored_only = true};
     int status = ct_summary_open(&summary, r.trace, 0, &options);
     if (!status)
         ct_summary_close(summary);
@@ -248,8 +248,7 @@ static bool opens_stored(void) {
 }
 
 static void make_stored(void) {
-    struct ct_summary_options options = {.least = 1, .span_events = 1000, .all_starts = true};
-    assert_true(compare_all(&options) > 3);
+    assert_true(compare_all(&fine, false) > 3);
     assert_true(opens_stored());
 }
 
@@ -271,7 +270,7 @@ static void small_threads_have_none(void **unused) {
     struct reader r;
     struct ct_summary *summary;
     write_random(directory, &plain);
-    begin_reading(&r);
+    begin_reading(&r, &(struct ct_summary_limits){0});
     assert_int_equal(ct_summary_open(&summary, r.trace, 0, &(struct ct_summary_options){.facts = &r.facts}),
                      CT_ERR_NOT_FOUND);
     end_reading(&r);
@@ -282,7 +281,7 @@ static void no_file_in_directories_that_others_can_write(void **unused) {
     (void)unused;
     write_random(directory, &plain);
     assert_int_equal(chmod(in("%s/thread_1", directory), 0777), 0);
-    assert_true(compare_all(&(struct ct_summary_options){.least = 1, .span_events = 1000, .all_starts = true}) > 3);
+    assert_true(compare_all(&fine, false) > 3);
     assert_false(opens_stored());
 }
 
@@ -290,10 +289,9 @@ static void no_file_in_directories_that_others_can_write(void **unused) {
 static void an_unfinished_file_is_kept_when_it_is_quiet(void **unused) {
     (void)unused;
     struct random_trace cut = plain;
-    const struct ct_summary_options options = {.least = 1, .span_events = 1000, .all_starts = true};
     cut.unfinished = true;
     write_random(directory, &cut);
-    assert_true(compare_all(&options) > 3);
+    assert_true(compare_all(&fine, false) > 3);
     assert_false(opens_stored());
     const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}}, older[2] = {{.tv_sec = 900}, {.tv_sec = 900}};
     assert_int_equal(utimensat(AT_FDCWD, in("%s/thread_1/index.ctp", directory), old, 0), 0);
@@ -377,8 +375,8 @@ static bool open_damaged(const uint8_t *bytes, size_t size) {
     struct reader r;
     struct ct_summary *summary;
     store(in("%s/thread_1/" CTS_FILE, directory), bytes, size);
-    begin_reading(&r);
-    struct ct_summary_options options = {.facts = &r.facts, .least = 1, .span_events = 1000, .stored_only = true};
+    begin_reading(&r, &fine);
+    const struct ct_summary_options options = {.facts = &r.facts, .stored_only = true};
     bool opened = ct_summary_open(&summary, r.trace, 0, &options) == 0;
     if (opened) {
         use_everything(&r, summary);
@@ -433,7 +431,7 @@ static void verify_compares_it_with_the_events(void **unused) {
     size_t size;
     char text[2000];
     write_random(directory, &(struct random_trace){.seed = 31, .threads = 1, .events = 30000});
-    assert_true(compare_all(&(struct ct_summary_options){.least = 1}) >= 1);
+    assert_true(compare_all(&(struct ct_summary_limits){.least = 1}, false) >= 1);
     assert_int_equal(verify_text(directory, text, sizeof text), 0);
     uint8_t *bytes = load(in("%s/thread_1/" CTS_FILE, directory), &size);
     struct cts_span *span = (struct cts_span *)(bytes + sizeof(struct cts_header));
