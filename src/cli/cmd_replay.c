@@ -8,7 +8,7 @@
 struct options {
     struct ct_option_list functions, modules, threads, directories;
     uint64_t depth, from, to, min_duration, limit;
-    bool absolute, show_module, mangled, args, json, blocks, insns;
+    bool absolute, show_module, mangled, args, json, blocks, insns, allow_damaged;
 };
 
 /* The beginning of the first process: --from, --to and the printed times count from it. */
@@ -135,8 +135,7 @@ static int run_replay(int argc, char **argv) {
         if (code < 0) {
             if (options.mangled)
                 ct_trace_keep_mangled(trace);
-            code = replay_trace(trace, &options);
-            ct_trace_close(trace);
+            code = ct_reading_close(trace, replay_trace(trace, &options), options.allow_damaged);
         }
     }
     ct_options_release(&ct_command_replay, &options);
@@ -169,6 +168,7 @@ static const struct ct_option option_table[] = {
     {"instructions", 0, CT_OPTION_FLAG, offsetof(struct options, insns), NULL,
      "like --blocks, with a line for each instruction"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON: an array of lines"},
+    CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };
 
@@ -199,7 +199,7 @@ const struct ct_command ct_command_replay = {
         "name as it is shown, without its parameters, or mangled.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0 done, 64 usage, 69 there is no such trace or thread",
+             "  0 done, 64 usage, 65 parts of the trace are missing, 69 there is no such trace or thread",
     .examples = "contrail replay\n"
                 "contrail replay --function 'parse_*' --depth 3\n"
                 "contrail replay --args --function parse_header\n"
