@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The summary of a thread's events: thread_N/summary.cts. Little-endian, packed. docs/TRACE-FORMAT.md explains it.
  *
- *   summary.cts = header (128), spans, bitmaps, calls, starts, frames
+ *   summary.cts = header (128), spans, bitmaps, functions, calls, starts, frames
  *
  * It holds nothing that the events do not say: it may be deleted at any time, and is made again when it does not fit. */
 #ifndef CT_ABI_SUMMARY_H
@@ -24,21 +24,22 @@ struct __attribute__((packed)) cts_header {
     uint8_t magic[4];
     uint32_t crc; /* of all bytes after this field */
     uint32_t version;
-    uint32_t flags;         /* enum cts_flags */
-    uint64_t size;          /* of the file */
-    uint64_t files;         /* what it was made from: a hash of the index files' sizes, headers, footers, tables */
-    uint64_t facts;         /* a hash of gaps, and of which functions are entry-only */
-    uint64_t first_seq;     /* position of the first event */
-    uint64_t end_seq;       /* position after the last one */
-    uint64_t event_count;   /* events that could be read */
-    uint64_t time_first_ns; /* of the first event */
-    uint64_t time_last_ns;  /* of the last event */
-    uint32_t span_count;    /* struct cts_span */
-    uint32_t bitmap_size;   /* bytes of the bitmap of one span, a power of two */
-    uint32_t call_count;    /* struct cts_call */
-    uint32_t start_count;   /* struct cts_start */
-    uint64_t frame_count;   /* struct cts_frame */
-    uint8_t reserved[24];
+    uint32_t flags;          /* enum cts_flags */
+    uint64_t size;           /* of the file */
+    uint64_t files;          /* what it was made from: a hash of the index files' sizes, headers, footers, tables */
+    uint64_t facts;          /* a hash of gaps, and of which functions are entry-only */
+    uint64_t first_seq;      /* position of the first event */
+    uint64_t end_seq;        /* position after the last one */
+    uint64_t event_count;    /* events that could be read */
+    uint64_t time_first_ns;  /* of the first event */
+    uint64_t time_last_ns;   /* of the last event */
+    uint32_t span_count;     /* struct cts_span */
+    uint32_t bitmap_size;    /* bytes of the bitmap of one span, a power of two */
+    uint32_t call_count;     /* struct cts_call */
+    uint32_t start_count;    /* struct cts_start */
+    uint64_t frame_count;    /* struct cts_frame */
+    uint32_t function_count; /* struct cts_function; 0: there are too many to list */
+    uint8_t reserved[20];
 };
 
 /* Some blocks that follow each other. */
@@ -56,6 +57,12 @@ struct __attribute__((packed)) cts_span {
     uint32_t low, high; /* depths of its events, lowest and highest; of other stacks: the place in the stack */
     uint32_t lost;      /* calls that were open, and whose end was found to be lost in it */
     uint32_t signals;
+};
+
+/* A function with events in the thread, by function id. */
+struct __attribute__((packed)) cts_function {
+    uint64_t function;
+    uint64_t calls;
 };
 
 enum cts_end { CTS_OPEN, CTS_RETURNED, CTS_LEFT, CTS_LOST };
@@ -101,6 +108,7 @@ struct __attribute__((packed)) cts_frame {
 #define CTS_SIZE(type, size) _Static_assert(sizeof(struct type) == (size), #type " has " #size " bytes")
 CTS_SIZE(cts_header, 128);
 CTS_SIZE(cts_span, 88);
+CTS_SIZE(cts_function, 16);
 CTS_SIZE(cts_call, 64);
 CTS_SIZE(cts_start, 48);
 CTS_SIZE(cts_frame, 16);

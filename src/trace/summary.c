@@ -76,6 +76,14 @@ bool ct_summary_may_have(const struct ct_summary *s, size_t span, uint64_t funct
     return s->bitmaps[span * s->header->bitmap_size + bit / 8] >> bit % 8 & 1;
 }
 
+size_t ct_summary_function_count(const struct ct_summary *s) {
+    return s->header->function_count;
+}
+
+const struct cts_function *ct_summary_function(const struct ct_summary *s, size_t index) {
+    return &s->functions[index];
+}
+
 size_t ct_summary_find(const struct ct_summary *s, uint64_t sequence) {
     size_t low = 0, high = s->header->span_count;
     while (low < high) {

@@ -50,6 +50,9 @@ const struct cts_span *ct_summary_span(const struct ct_summary *summary, size_t 
 uint64_t ct_summary_span_end(const struct ct_summary *summary, size_t span);
 /* False: no event of the span is of this function. 0: signals. */
 bool ct_summary_may_have(const struct ct_summary *summary, size_t span, uint64_t function);
+/* The functions with events in the thread, by id; 0: there are too many to list. */
+size_t ct_summary_function_count(const struct ct_summary *summary);
+const struct cts_function *ct_summary_function(const struct ct_summary *summary, size_t index);
 /* The span that contains the position, or the last one before it. */
 size_t ct_summary_find(const struct ct_summary *summary, uint64_t sequence);
 /* The first span that has an event at or after the time; span_count: none. Only when times are ordered. */

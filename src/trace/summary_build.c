@@ -24,6 +24,7 @@ struct function {
     bool known, entry_only;
     uint32_t bit;
     uint32_t span, calls; /* calls in the span with that number, plus one */
+    uint64_t all_calls;
 };
 
 struct block {
@@ -212,6 +213,7 @@ static void on_call(struct builder *b, struct cts_span *span) {
     if (!f)
         return;
     span->calls++;
+    f->all_calls++;
     if (++f->calls > span->busiest_calls) {
         span->busiest_calls = f->calls;
         span->busiest_function = b->event.function_id;
@@ -352,13 +354,35 @@ static void fold_bitmap(uint8_t *to, size_t size, const uint8_t *from) {
         to[i % size] |= from[i];
 }
 
+static int by_id(const void *a, const void *b) {
+    const struct cts_function *x = a, *y = b;
+    return (x->function > y->function) - (x->function < y->function);
+}
+
+/* Lists the functions, malloc'ed. *count 0: there are too many. */
+static struct cts_function *list_functions(const struct builder *b, uint32_t *count) {
+    const struct ct_table *table = &b->functions;
+    bool few = table->count <= b->bytes / PERCENT / sizeof(struct cts_function);
+    struct cts_function *list = malloc((table->count + 1) * sizeof *list);
+    *count = 0;
+    for (size_t i = 0; list && i < table->capacity && (few || b->source->trace->summary.all_starts); i++) {
+        const struct function *f = (const struct function *)table->slots[i];
+        if (f)
+            list[(*count)++] = (struct cts_function){f->key.function, f->all_calls};
+    }
+    if (*count)
+        qsort(list, *count, sizeof *list, by_id);
+    return list;
+}
+
 static uint8_t *put(uint8_t *to, const void *from, size_t size) {
     if (size)
         memcpy(to, from, size);
     return to + size;
 }
 
-static int assemble(const struct builder *b, uint8_t **bytes, size_t *size) {
+static int assemble(const struct builder *b, const struct cts_function *functions, uint32_t function_count,
+                    uint8_t **bytes, size_t *size) {
     struct cts_header header = {.magic = {'C', 'T', 'S', '1'},
                                 .version = CTS_VERSION,
                                 .flags = b->unordered ? CTS_UNORDERED : 0,
@@ -373,10 +397,11 @@ static int assemble(const struct builder *b, uint8_t **bytes, size_t *size) {
                                 .bitmap_size = bitmap_size(b),
                                 .call_count = (uint32_t)b->call_count,
                                 .start_count = (uint32_t)b->start_count,
-                                .frame_count = b->saved_count};
+                                .frame_count = b->saved_count,
+                                .function_count = function_count};
     header.size = sizeof header + b->span_count * (sizeof *b->spans + header.bitmap_size) +
-                  b->call_count * sizeof *b->calls + b->start_count * sizeof *b->starts +
-                  b->saved_count * sizeof *b->saved;
+                  function_count * sizeof *functions + b->call_count * sizeof *b->calls +
+                  b->start_count * sizeof *b->starts + b->saved_count * sizeof *b->saved;
     uint8_t *to = *bytes = malloc(header.size);
     if (!to)
         return CT_ERR_NO_MEMORY;
@@ -384,6 +409,7 @@ static int assemble(const struct builder *b, uint8_t **bytes, size_t *size) {
     to = put(to, b->spans, b->span_count * sizeof *b->spans);
     for (size_t i = 0; i < b->span_count; i++, to += header.bitmap_size)
         fold_bitmap(to, header.bitmap_size, b->bitmaps + i * (CT_SUMMARY_BITS / 8));
+    to = put(to, functions, function_count * sizeof *functions);
     to = put(to, b->calls, b->call_count * sizeof *b->calls);
     to = put(to, b->starts, b->start_count * sizeof *b->starts);
     put(to, b->saved, b->saved_count * sizeof *b->saved);
@@ -418,7 +444,10 @@ int ct_summary_build(const struct ct_summary_source *source, uint8_t **bytes, si
     for (size_t i = 0; i < count && !b.failed; i++)
         read_block(&b, &blocks[i]);
     free(blocks);
-    int status = b.failed ? CT_ERR_NO_MEMORY : assemble(&b, bytes, size);
+    uint32_t function_count;
+    struct cts_function *functions = b.failed ? NULL : list_functions(&b, &function_count);
+    int status = functions ? assemble(&b, functions, function_count, bytes, size) : CT_ERR_NO_MEMORY;
+    free(functions);
     free_builder(&b);
     return status;
 }

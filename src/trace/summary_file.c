@@ -85,6 +85,7 @@ static bool check_header(const struct cts_header *h, const struct ct_summary_sou
            h->bitmap_size <= CT_SUMMARY_BITS / 8 && !(h->bitmap_size & (h->bitmap_size - 1)) &&
            h->frame_count <= size / sizeof(struct cts_frame) && h->call_count < CTS_UNKNOWN &&
            size == sizeof *h + (uint64_t)h->span_count * (sizeof(struct cts_span) + h->bitmap_size) +
+                       (uint64_t)h->function_count * sizeof(struct cts_function) +
                        (uint64_t)h->call_count * sizeof(struct cts_call) +
                        (uint64_t)h->start_count * sizeof(struct cts_start) + h->frame_count * sizeof(struct cts_frame);
 }
@@ -162,7 +163,8 @@ bool ct_summary_check(struct ct_summary *s, const struct ct_summary_source *sour
     *s = (struct ct_summary){.bytes = bytes, .header = h};
     s->spans = (const struct cts_span *)(bytes + sizeof *h);
     s->bitmaps = (const uint8_t *)(s->spans + h->span_count);
-    s->calls = (const struct cts_call *)(s->bitmaps + (size_t)h->span_count * h->bitmap_size);
+    s->functions = (const struct cts_function *)(s->bitmaps + (size_t)h->span_count * h->bitmap_size);
+    s->calls = (const struct cts_call *)(s->functions + h->function_count);
     s->starts = (const struct cts_start *)(s->calls + h->call_count);
     s->frames = (const struct cts_frame *)(s->starts + h->start_count);
     return check_spans(s, index) && check_calls(s) && check_starts(s, &source->options->facts->threads[source->thread]);

@@ -14,6 +14,7 @@ struct ct_summary {
     const struct cts_header *header;
     const struct cts_span *spans;
     const uint8_t *bitmaps;
+    const struct cts_function *functions;
     const struct cts_call *calls;
     const struct cts_start *starts;
     const struct cts_frame *frames;

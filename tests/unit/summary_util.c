@@ -70,7 +70,7 @@ static struct atf_index_event next_event(struct program *p, uint32_t tid) {
         event.timestamp_ns -= 50;
     p->position++;
     event.call_depth = depth_of(p, *depth);
-    if (what < 3) { /* a signal */
+    if (what < 3 && !p->setup->calm) { /* a signal */
         event.event_kind = ATF_EXCEPTION;
         return event;
     }

@@ -20,6 +20,7 @@ struct random_trace {
     uint64_t keep;          /* bytes of segments to keep; 0: one file */
     bool raw;               /* ATF v2 */
     bool unfinished;        /* as a killed recorder leaves it */
+    bool calm;              /* no signals */
     bool back;              /* time goes back now and then */
 };
 
