@@ -6,6 +6,9 @@
 #include "tests/tools/place_of.h"
 #include "abi/atf.h"
 #include "base/json_write.h"
+#include "report/functions.h"
+#include "report/replay.h"
+#include "trace/reader.h"
 #include "trace/summary.h"
 #include "trace/writer.h"
 #include <contrail/session.h>
@@ -62,8 +65,8 @@ static void write_thread(void) {
                 stack[depth] = UINT64_C(1) << 32 | (part + (depth * 5 + pick(4)) % 60) % FUNCTIONS;
             else
                 depth--;
-            to[i] = (struct atf_index_event){ns += 12 + pick(60), stack[depth], 1000, call ? ATF_CALL : ATF_RETURN,
-                                             depth, ATF_NO_DETAIL};
+            to[i] = (struct atf_index_event){ns += 12 + pick(60),          stack[depth], 1000,
+                                             call ? ATF_CALL : ATF_RETURN, depth,        ATF_NO_DETAIL};
             depth += call;
         }
         ct_thread_writer_commit(writer, room);
@@ -130,6 +133,62 @@ static void measure_summary(struct ct_trace *trace, const struct ct_facts *facts
            (double)size_of(CTS_FILE) * 100 / size);
 }
 
+/* ---- questions ---- */
+
+static int on_line(void *arg, const struct ct_replay_line *line) {
+    *(uint64_t *)arg += line->time_ns != 0;
+    return 0;
+}
+
+static double ask_replay(struct ct_trace *trace, const struct ct_select *select, uint64_t *answer) {
+    const struct ct_replay_options options = {.select = *select};
+    double start = now();
+    *answer = 0;
+    must(ct_replay(trace, &options, on_line, answer), "replay");
+    return now() - start;
+}
+
+static double ask_report(struct ct_trace *trace, const struct ct_select *select, uint64_t *answer) {
+    const struct ct_report_options options = {.select = *select, .workers = 1};
+    struct ct_report *report;
+    double start = now();
+    must(ct_report_make(&report, trace, &options), "report");
+    *answer = report->calls;
+    ct_report_free(report);
+    return now() - start;
+}
+
+static void compare(struct ct_trace *trace, const char *what,
+                    double (*ask)(struct ct_trace *trace, const struct ct_select *select, uint64_t *answer),
+                    const struct ct_select *select) {
+    double whole = 1e9, with = 1e9;
+    uint64_t a, b;
+    for (int i = 0; i < ROUNDS; i++) {
+        trace->summary.least = UINT64_MAX;
+        double spent = ask(trace, select, &a);
+        whole = spent < whole ? spent : whole;
+        trace->summary.least = 0;
+        spent = ask(trace, select, &b);
+        with = spent < with ? spent : with;
+        if (a != b)
+            must(CT_ERR_BAD_FILE, what);
+    }
+    printf("  %-36s %8.1f ms   with a summary %7.2f ms   %7.1f x\n", what, whole * 1e3, with * 1e3, whole / with);
+}
+
+static void ask_everything(struct ct_trace *trace) {
+    static const char *const one[] = {"function_7", NULL}, *const none[] = {"nothing", NULL};
+    const uint64_t start = 1000000000, length = EVENTS * UINT64_C(41);
+    compare(trace, "replay of 1 ms at 90 %", ask_replay,
+            &(struct ct_select){.from_ns = start + length / 10 * 9, .to_ns = start + length / 10 * 9 + 1000000});
+    compare(trace, "replay of 1 ms at 10 %", ask_replay,
+            &(struct ct_select){.from_ns = start + length / 10, .to_ns = start + length / 10 + 1000000});
+    compare(trace, "report of 10 ms at 50 %", ask_report,
+            &(struct ct_select){.from_ns = start + length / 2, .to_ns = start + length / 2 + 10000000});
+    compare(trace, "replay of a function of one part", ask_replay, &(struct ct_select){.functions = one});
+    compare(trace, "replay of a function that is not there", ask_replay, &(struct ct_select){.functions = none});
+}
+
 int main(void) {
     const char *root = getenv("TMPDIR");
     char session[200], command[300];
@@ -144,6 +203,7 @@ int main(void) {
     must(ct_trace_open(&trace, directory, NULL, 0), "trace");
     must(ct_facts_load(&facts, trace), "facts");
     measure_summary(trace, &facts);
+    ask_everything(trace);
     ct_facts_free(&facts);
     ct_trace_close(trace);
     snprintf(command, sizeof command, "rm -rf '%s'", session);
