@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two tellers move money between two accounts, in opposite directions. A barrier makes them meet in the last round: each
- * has locked one account and wants the other. */
+/* Two tellers move money between two accounts, in opposite directions. A barrier makes them meet in the last round:
+ * each has locked one account and wants the other. */
 #include <pthread.h>
 #include <stdio.h>
 
