@@ -44,6 +44,10 @@ int ct_summary_open(struct ct_summary **out, struct ct_trace *trace, size_t thre
         status = options->stored_only || (options->once && !ct_summary_can_store(&source))
                      ? CT_ERR_NOT_FOUND
                      : make_summary(summary, &source);
+    if (!status && summary->header->event_count != trace->threads[thread].index.count) {
+        free(summary->bytes);
+        status = CT_ERR_NOT_FOUND;
+    }
     if (status)
         free(summary);
     else
