@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes so many calls that its trace gets a summary; `seldom` is called in the middle only. */
+/* Makes enough calls for a summary of its trace; `seldom` is called in the middle only. */
 #include <stdio.h>
 
 #define KEPT __attribute__((noinline))
