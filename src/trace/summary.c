@@ -4,6 +4,7 @@
 #include "trace/summary_internal.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- opening ---- */
 
@@ -43,10 +44,33 @@ int ct_summary_open(struct ct_summary **out, struct ct_trace *trace, size_t thre
         status = options->stored_only || (options->once && !ct_summary_can_store(&source))
                      ? CT_ERR_NOT_FOUND
                      : make_summary(summary, &source);
+    if (!status && summary->header->event_count != trace->threads[thread].index.count) {
+        free(summary->bytes);
+        status = CT_ERR_NOT_FOUND;
+    }
     if (status)
         free(summary);
     else
         *out = summary;
+    return status;
+}
+
+int ct_summary_write(struct ct_trace *trace, size_t thread, const struct ct_facts *facts, int fd) {
+    const struct ct_summary_options options = {.facts = facts};
+    struct ct_summary_source source = {.trace = trace, .thread = thread, .options = &options};
+    uint8_t *bytes;
+    size_t size, done;
+    if (!ct_summary_is_worth(trace, trace->threads[thread].index.count))
+        return CT_ERR_NOT_FOUND;
+    int status = ct_summary_identify(&source);
+    if (!status)
+        status = ct_summary_build(&source, &bytes, &size);
+    if (status)
+        return status;
+    status = ct_file_status(ct_file_write(fd, bytes, size, 0, 0, &done));
+    free(bytes);
+    if (status)
+        (void)!ftruncate(fd, 0);
     return status;
 }
 

@@ -17,6 +17,7 @@
 #include "abi/summary.h"
 #include "trace/facts.h"
 #include "trace/frames.h"
+#include "trace/place.h"
 #include <pthread.h>
 
 /* Threads with fewer events are read faster than their summary. */
@@ -37,9 +38,15 @@ bool ct_summary_is_worth(const struct ct_trace *trace, uint64_t events);
 
 struct ct_summary;
 /* Loads the summary of a thread, or makes it, which reads the whole thread, and stores it if that is possible. Returns
- * 0, CT_ERR_NOT_FOUND: the thread is too small for one; CT_ERR_NO_MEMORY. */
+ * 0, CT_ERR_NO_MEMORY, or CT_ERR_NOT_FOUND: the thread is too small for one, or some of its events cannot be read, which
+ * readers have to notice. */
 int ct_summary_open(struct ct_summary **out, struct ct_trace *trace, size_t thread,
                     const struct ct_summary_options *options);
+/* Creates a file for a summary in a thread's directory, which its readers can read. A descriptor, or a negated errno. */
+int ct_summary_create(struct ct_place *place, const char *name);
+/* Makes the summary and writes it to such a file, which stays empty if that fails. CT_ERR_NOT_FOUND: the thread is too
+ * small for one. */
+int ct_summary_write(struct ct_trace *trace, size_t thread, const struct ct_facts *facts, int fd);
 void ct_summary_close(struct ct_summary *summary);
 
 /* ---- spans ---- */

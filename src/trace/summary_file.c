@@ -213,24 +213,20 @@ static bool is_quiet(const struct ct_summary_source *source) {
     return quiet;
 }
 
-/* Users who can read the events can read their summary. */
-static int make_fresh(struct ct_place *place, const char *name, const char *like) {
-    struct stat old;
-    int there = ct_file_open_in(place, like, O_RDONLY | O_NONBLOCK), fd = ct_file_open_fresh(place, name);
-    if (fd >= 0 && there >= 0 && fstat(there, &old) == 0) {
-        mode_t kept = fchown(fd, (uid_t)-1, old.st_gid) == 0 ? 0666 : 0606;
-        (void)fchmod(fd, old.st_mode & kept);
-    }
-    if (there >= 0)
-        close(there);
+/* Users who can read the directory can read the summary. */
+int ct_summary_create(struct ct_place *place, const char *name) {
+    struct stat above;
+    int fd = ct_file_open_fresh(place, name);
+    if (fd >= 0 && fstat(ct_place_descriptor(place), &above) == 0 && fchown(fd, (uid_t)-1, above.st_gid) == 0)
+        (void)fchmod(fd, above.st_mode & 0640);
     return fd;
 }
 
-static void write_file(struct ct_place *place, const char *like, const uint8_t *bytes, size_t size) {
+static void write_file(struct ct_place *place, const uint8_t *bytes, size_t size) {
     char fresh[64];
     size_t done;
     snprintf(fresh, sizeof fresh, "." CTS_FILE ".%d", (int)getpid());
-    int fd = make_fresh(place, fresh, like);
+    int fd = ct_summary_create(place, fresh);
     if (fd < 0)
         return;
     int error = ct_file_write(fd, bytes, size, 0, 0, &done);
@@ -260,6 +256,6 @@ bool ct_summary_can_store(const struct ct_summary_source *source) {
 void ct_summary_store(const struct ct_summary_source *source, const uint8_t *bytes, size_t size) {
     struct ct_place *place = place_to_store(source);
     if (place)
-        write_file(place, source->trace->threads[source->thread].index.parts[0]->name, bytes, size);
+        write_file(place, bytes, size);
     ct_place_drop(place);
 }

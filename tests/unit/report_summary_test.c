@@ -207,11 +207,30 @@ static void what_is_not_needed_is_not_read(void **unused) {
     assert_int_not_equal(of_range.hash, replay(&slow, &range).hash);
 }
 
+/* Damage that was there before is noticed by all who read: there is no short way around it. */
+static void damage_is_not_hidden(void **unused) {
+    (void)unused;
+    static const struct random_trace setup_of = {.seed = 112, .threads = 1, .events = 60000, .calm = true};
+    const struct ct_replay_options range = {.select.from_ns = 1000 + length_of(&setup_of) / 10 * 9};
+    struct answer answer = {0};
+    struct ct_trace *trace;
+    write_random(directory, &setup_of);
+    damage_middle(40, 60);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(ct_trace_open(&trace, directory, NULL, 0), 0);
+        trace->summary = fast;
+        assert_int_equal(ct_replay(trace, &range, on_line, &answer), 0);
+        assert_true(trace->threads[0].index.damaged > 0);
+        ct_trace_close(trace);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(ranges_are_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(functions_are_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_not_needed_is_not_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(damage_is_not_hidden, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
