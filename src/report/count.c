@@ -52,8 +52,10 @@ static void count_time(struct ct_counter *c, const struct ct_frame *frame, uint6
     struct ct_tally *tally = frame->user;
     uint64_t duration = ct_frames_duration(&c->frames, frame, end_ns);
     tally->total_ns += ct_frames_close_time(&c->frames, &tally->open_time, end_ns);
+    ct_frames_close_off(&c->frames, &tally->open_time, &tally->total_off);
     tally->sum_ns += duration;
     tally->self_ns += frame->self_ns;
+    ct_off_add(&tally->self_off, &frame->off_self);
     if (!ct_histogram_add(&tally->times, duration))
         c->failed = true;
 }
@@ -102,10 +104,17 @@ int ct_count_thread(struct ct_counter *c, size_t thread) {
     if (status)
         return status;
     c->process = ct_trace_thread_at(c->trace, thread)->process;
+    struct ct_timeline timeline;
+    status = ct_timeline_open(&timeline, c->facts, c->trace, thread);
+    if (status) {
+        ct_trace_cursor_close(cursor);
+        return status;
+    }
     ct_frames_begin(&c->frames, facts->complete, on_lost, c);
+    c->frames.timeline = &timeline;
     struct ct_trace_event event;
     size_t gap = 0;
-    uint64_t last_ns = 0;
+    uint64_t first_ns = 0, last_ns = 0;
     while (!c->failed && ct_trace_cursor_next(cursor, &event)) {
         if (gap < facts->gap_count && facts->gaps[gap].at <= event.sequence) {
             uint64_t ns = last_ns && event.timestamp_ns > last_ns ? event.timestamp_ns - last_ns : 0;
@@ -120,11 +129,16 @@ int ct_count_thread(struct ct_counter *c, size_t thread) {
         else
             count_end(c, &event);
         last_ns = event.timestamp_ns;
+        first_ns = first_ns ? first_ns : last_ns;
     }
     ct_trace_cursor_close(cursor);
     count_open(c, thread, last_ns, gap < facts->gap_count);
     count_gaps(c, facts);
     c->totals.threads++;
+    c->totals.waited_ns += ct_waits_in(&timeline.waits, first_ns, last_ns);
+    c->totals.cpu_threads += ct_timeline_has_cpu(&timeline);
+    ct_timeline_close(&timeline);
+    c->frames.timeline = NULL;
     return c->failed ? CT_ERR_NO_MEMORY : 0;
 }
 

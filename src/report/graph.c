@@ -275,7 +275,14 @@ static int walk_thread(struct walk *w, const struct ct_facts *all, size_t thread
     if (status)
         return status;
     w->process = ct_trace_thread_at(w->trace, thread)->process;
+    struct ct_timeline timeline;
+    status = ct_timeline_open(&timeline, all, w->trace, thread);
+    if (status) {
+        ct_trace_cursor_close(cursor);
+        return status;
+    }
     ct_frames_begin(&w->frames, facts->complete, on_lost, w);
+    w->frames.timeline = &timeline;
     struct ct_trace_event event;
     size_t gap = 0;
     uint64_t last_ns = 0;
@@ -294,6 +301,8 @@ static int walk_thread(struct walk *w, const struct ct_facts *all, size_t thread
         w->graph->lost += facts->gaps[gap].lost;
     w->graph->gaps += facts->gap_count;
     w->graph->threads++;
+    ct_timeline_close(&timeline);
+    w->frames.timeline = NULL;
     return w->failed ? CT_ERR_NO_MEMORY : 0;
 }
 

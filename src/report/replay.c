@@ -130,8 +130,8 @@ static void on_call(struct ct_replay_source *s) {
 static void end_call(struct ct_replay_source *s, struct ct_replay_call *call, uint64_t time_ns, uint64_t duration_ns,
                      enum ct_replay_end end) {
     struct ct_replay_lines *lines = &s->replay->lines;
-    bool too_short =
-        end != CT_REPLAY_LOST ? duration_ns < s->replay->options->min_ns : !call->kept && s->replay->options->min_ns;
+    uint64_t least = s->replay->options->min_ns; /* a call that waited for the recorder may have been kept too soon */
+    bool too_short = !call->kept && (end != CT_REPLAY_LOST ? duration_ns < least : least != 0);
     call->open = false;
     if (end == CT_REPLAY_RETURNED)
         call->line.end_detail = s->event.detail;
@@ -163,18 +163,19 @@ static void end_call(struct ct_replay_source *s, struct ct_replay_call *call, ui
     ct_replay_append(lines, closing);
 }
 
-static void close_call(struct ct_replay_source *s, struct ct_replay_call *call, uint64_t time_ns, uint64_t start_ns,
+static void close_call(struct ct_replay_source *s, const struct ct_frame *frame, uint64_t time_ns,
                        enum ct_replay_end end) {
+    struct ct_replay_call *call = frame->user;
     if (call->hidden)
         ct_replay_discard(&s->replay->lines, call);
     else
-        end_call(s, call, time_ns, time_ns > start_ns ? time_ns - start_ns : 0, end);
+        end_call(s, call, time_ns, ct_frames_duration(&s->frames, frame, time_ns), end);
 }
 
 static void on_lost(void *arg, struct ct_frame *frame) {
     struct ct_replay_source *s = arg;
     if (frame->user)
-        close_call(s, frame->user, s->event.timestamp_ns, frame->start_ns, CT_REPLAY_LOST);
+        close_call(s, frame, s->event.timestamp_ns, CT_REPLAY_LOST);
 }
 
 static void append_plain(struct ct_replay_source *s, enum ct_replay_kind kind, const struct ct_cached_function *known,
@@ -207,7 +208,7 @@ static void on_end(struct ct_replay_source *s) {
     } else if (!ct_frames_end(&s->frames, &s->event, &frame)) {
         on_unknown_end(s, end);
     } else if (frame.user) {
-        close_call(s, frame.user, s->event.timestamp_ns, frame.start_ns, end);
+        close_call(s, &frame, s->event.timestamp_ns, end);
     }
 }
 
@@ -261,6 +262,7 @@ static void read_events(struct ct_replay_run *r) {
         struct ct_replay_source *s = r->sources[event.thread];
         if (!s)
             continue;
+        ct_replay_times(r, event.timestamp_ns);
         if (step == CT_TRACE_STEP_EVENT) {
             s->event = event;
             on_event(s);
@@ -290,7 +292,7 @@ static void close_open(struct ct_replay_source *s, uint64_t end_ns) {
     struct ct_frame frame;
     while (ct_frames_take(&s->frames, end_ns, &frame))
         if (frame.user)
-            close_call(s, frame.user, end_ns, frame.start_ns, CT_REPLAY_STILL_OPEN);
+            close_call(s, &frame, end_ns, CT_REPLAY_STILL_OPEN);
 }
 
 struct ending {
@@ -315,6 +317,7 @@ static int close_all(struct ct_replay_run *r) {
             endings[count++] = (struct ending){r->sources[i], end_of(r->sources[i])};
     qsort(endings, count, sizeof *endings, compare_endings);
     for (size_t i = 0; i < count && !r->lines.stopped; i++) {
+        ct_replay_times(r, endings[i].end_ns);
         if (!r->past_range)
             on_gaps(endings[i].source, UINT64_MAX);
         close_open(endings[i].source, endings[i].end_ns);
@@ -367,9 +370,15 @@ static int open_sources(struct ct_replay_run *r) {
             return CT_ERR_NO_MEMORY;
         s->gaps = r->facts.threads[i].gaps;
         s->gap_count = r->facts.threads[i].gap_count;
+        int status = ct_replay_open_times(s);
+        if (status)
+            return status;
         last = i;
         chosen++;
     }
+    int status = ct_replay_start_times(r);
+    if (status)
+        return status;
     if (chosen && r->options->blocks)
         return open_with_code(r);
     if (chosen == 1)
@@ -381,11 +390,13 @@ static void finish_replay(struct ct_replay_run *r) {
     for (size_t i = 0; i < r->source_count; i++) {
         if (r->sources[i]) {
             ct_frames_free(&r->sources[i]->frames);
+            ct_replay_close_times(r->sources[i]);
             free(r->sources[i]->places);
         }
         free(r->sources[i]);
     }
     free(r->sources);
+    free(r->soonest);
     ct_trace_cursor_close(r->cursor);
     ct_replay_lines_free(&r->lines);
     ct_function_cache_free(&r->known);

@@ -29,6 +29,9 @@ struct ct_replay_source {
     uint64_t last_ns;
     struct ct_replay_place *places; /* of blocks, by their number in the file of code */
     size_t place_count;
+    struct ct_timeline passed; /* for the frames: durations without waits */
+    struct ct_timeline ahead;  /* for lines */
+    struct ct_off_span span;   /* the next one of these; to_ns 0: none */
 };
 
 struct ct_replay_run {
@@ -40,7 +43,9 @@ struct ct_replay_run {
     struct ct_trace_cursor *cursor;
     struct ct_replay_source **sources; /* for each thread of the trace; NULL: not selected */
     size_t source_count;
-    bool past_range; /* there are events after the range */
+    bool past_range;                   /* there are events after the range */
+    struct ct_replay_source **soonest; /* a heap of those that have a next span, by its beginning */
+    size_t soonest_count;
 };
 
 /* Fills in a line of the thread at the time of its next event. A kept line is shown at once (replay_lines.h). */
@@ -50,6 +55,14 @@ void ct_replay_fill(const struct ct_replay_source *s, struct ct_replay_call *cal
 void ct_replay_put(struct ct_replay_source *s, struct ct_replay_call *call);
 /* The innermost open call, shown or not; NULL: none is known. */
 struct ct_replay_call *ct_replay_top(struct ct_replay_source *s);
+
+/* Finds waits and time off the processor of a source (replay_times.c). Its trace must have facts. */
+int ct_replay_open_times(struct ct_replay_source *s);
+void ct_replay_close_times(struct ct_replay_source *s);
+/* All sources have their times: makes the heap. */
+int ct_replay_start_times(struct ct_replay_run *r);
+/* Shows what begins before `now_ns`, of all sources. */
+void ct_replay_times(struct ct_replay_run *r, uint64_t now_ns);
 
 /* Shows what a thread executed before its next event. */
 void ct_replay_code(struct ct_replay_source *s, uint64_t time_ns, const struct ct_code_record *record);

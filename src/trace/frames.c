@@ -24,6 +24,8 @@ void ct_frames_begin(struct ct_frames *f, bool complete, void (*lost)(void *arg,
     ct_depths_clear(&f->others);
     f->complete = complete;
     f->many = f->after_gap = f->no_memory = false;
+    f->timeline = NULL;
+    f->off = (struct ct_off){{0}};
     f->lost = lost;
     f->arg = arg;
 }
@@ -35,14 +37,38 @@ uint64_t ct_frames_duration(const struct ct_frames *f, const struct ct_frame *fr
 }
 
 void ct_frames_open_time(const struct ct_frames *f, const struct ct_frame *frame, struct ct_open_time *time) {
-    if (time->active++ == 0)
-        time->since_ns = frame->start_ns - f->skipped_ns;
+    if (time->active++)
+        return;
+    time->since_ns = frame->start_ns - f->skipped_ns;
+    time->off = f->off;
 }
 
 uint64_t ct_frames_close_time(const struct ct_frames *f, struct ct_open_time *time, uint64_t end_ns) {
     uint64_t now_ns = end_ns - f->skipped_ns;
     bool last = --time->active == 0;
     return last && (int64_t)(now_ns - time->since_ns) > 0 ? now_ns - time->since_ns : 0;
+}
+
+void ct_off_add(struct ct_off *sum, const struct ct_off *more) {
+    for (int i = 0; i < CT_OFF_KINDS; i++)
+        sum->ns[i] += more->ns[i];
+}
+
+static struct ct_off off_since(const struct ct_frames *f, const struct ct_off *before) {
+    struct ct_off off;
+    for (int i = 0; i < CT_OFF_KINDS; i++)
+        off.ns[i] = f->off.ns[i] - before->ns[i];
+    return off;
+}
+
+struct ct_off ct_frames_off(const struct ct_frames *f, const struct ct_frame *frame) {
+    return off_since(f, &frame->off_before);
+}
+
+void ct_frames_close_off(const struct ct_frames *f, const struct ct_open_time *time, struct ct_off *sum) {
+    const struct ct_off off = off_since(f, &time->off);
+    if (!time->active)
+        ct_off_add(sum, &off);
 }
 
 /* ---- places ---- */
@@ -125,10 +151,18 @@ struct ct_frame *ct_frames_top(const struct ct_frames *f) {
 
 /* ---- time ---- */
 
-/* The time since the last event belongs to the running frame. */
+/* The time since the last event belongs to the running frame, except for waits. After a gap it belongs to none. */
 static void pass_time(struct ct_frames *f, uint64_t now_ns) {
-    if (is_open(f, f->running) && f->last_ns && now_ns > f->last_ns)
-        f->places[f->running].self_ns += now_ns - f->last_ns;
+    struct ct_off off = {{0}};
+    uint64_t waited = f->timeline ? ct_timeline_pass(f->timeline, now_ns, &off) : 0;
+    if (f->last_ns && now_ns > f->last_ns) {
+        f->skipped_ns += waited;
+        ct_off_add(&f->off, &off);
+        if (is_open(f, f->running)) {
+            f->places[f->running].self_ns += now_ns - f->last_ns - waited;
+            ct_off_add(&f->places[f->running].off_self, &off);
+        }
+    }
     f->last_ns = now_ns;
 }
 
@@ -287,6 +321,7 @@ struct ct_frame *ct_frames_call(struct ct_frames *f, const struct ct_trace_event
     frame->function = event->function_id;
     frame->start_ns = event->timestamp_ns;
     frame->skipped_ns = f->skipped_ns;
+    frame->off_before = f->off;
     return frame;
 }
 

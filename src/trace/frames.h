@@ -11,11 +11,12 @@
  * ran is the caller.
  *
  * Time between two events belongs to the frame that ran; after an end that is the caller. Time in a gap belongs to no
- * frame. Memory grows only with the number of open calls, and nothing is searched while depths match. One owner. */
+ * frame, nor does time in which the thread waited for the recorder. Memory grows only with the number of open calls, and nothing is searched while depths match. One owner. */
 #ifndef CT_TRACE_FRAMES_H
 #define CT_TRACE_FRAMES_H
 
 #include "trace/depths.h"
+#include "trace/timeline.h"
 #include <contrail/trace.h>
 
 #define CT_NO_FRAME SIZE_MAX
@@ -24,9 +25,10 @@
 struct ct_frame {
     uint64_t function;
     uint64_t start_ns;
-    uint64_t skipped_ns; /* time in gaps before it began */
-    uint64_t self_ns;    /* time in which it was the running frame */
-    uint64_t unknown;    /* not 0: number of frames that it represents, whose calls were not seen */
+    uint64_t skipped_ns;                /* time in gaps and waits before it began */
+    uint64_t self_ns;                   /* time in which it was the running frame */
+    struct ct_off off_before, off_self; /* off the processor: before it began; of its self time */
+    uint64_t unknown;                   /* not 0: number of frames that it represents, whose calls were not seen */
     void *user;
     uint64_t serial; /* 0: the place is free */
     uint64_t caller_serial;
@@ -48,11 +50,13 @@ struct ct_frames {
     uint64_t open;  /* frames of the row, unknown ones included */
     /* The other stacks. */
     struct ct_depths others;
-    bool many;           /* there were other stacks: the row is one stack only */
-    size_t running;      /* place of the frame that runs, or CT_NO_FRAME */
-    uint64_t last_ns;    /* time of the last event, 0: there was none, or a gap */
-    uint64_t skipped_ns; /* time in gaps so far */
-    bool complete;       /* no event of the thread is missing */
+    bool many;                    /* there were other stacks: the row is one stack only */
+    size_t running;               /* place of the frame that runs, or CT_NO_FRAME */
+    uint64_t last_ns;             /* time of the last event, 0: there was none, or a gap */
+    uint64_t skipped_ns;          /* time in gaps and waits so far */
+    struct ct_timeline *timeline; /* of the thread; NULL: neither waits nor time off the processor are known */
+    struct ct_off off;            /* off the processor so far, gaps and waits not counted */
+    bool complete;                /* no event of the thread is missing */
     bool after_gap;
     bool no_memory;
     /* Called when the end of a frame was lost. */
@@ -64,9 +68,11 @@ struct ct_frames {
  * coroutines take turns, each moment counts once. All zero: none is open. */
 struct ct_open_time {
     uint64_t since_ns; /* gaps not counted */
-    uint32_t active;   /* frames of the set that are open */
+    struct ct_off off;
+    uint32_t active; /* frames of the set that are open */
 };
 
+/* The caller may set `timeline` afterwards. */
 void ct_frames_begin(struct ct_frames *frames, bool complete, void (*lost)(void *arg, struct ct_frame *frame),
                      void *arg);
 /* Sets the calls that are open before the first event (ct_trace_open_calls). They began at `ns` at the latest. */
@@ -79,12 +85,17 @@ struct ct_frame *ct_frames_call(struct ct_frames *frames, const struct ct_trace_
 bool ct_frames_end(struct ct_frames *frames, const struct ct_trace_event *event, struct ct_frame *closed);
 /* Takes the newest frame that is open at the end. False: none. */
 bool ct_frames_take(struct ct_frames *frames, uint64_t end_ns, struct ct_frame *frame);
-/* Duration of the frame, without gaps. */
+/* Duration of the frame, without gaps and waits. */
 uint64_t ct_frames_duration(const struct ct_frames *frames, const struct ct_frame *frame, uint64_t end_ns);
+/* How much of it was off the processor. The frame ends now. */
+struct ct_off ct_frames_off(const struct ct_frames *frames, const struct ct_frame *frame);
 /* Adds the frame to the set. */
 void ct_frames_open_time(const struct ct_frames *frames, const struct ct_frame *frame, struct ct_open_time *time);
 /* A frame of the set ends. Returns how long the set was open if it was the last one. */
 uint64_t ct_frames_close_time(const struct ct_frames *frames, struct ct_open_time *time, uint64_t end_ns);
+/* After it: adds how much of that was off the processor. */
+void ct_frames_close_off(const struct ct_frames *frames, const struct ct_open_time *time, struct ct_off *sum);
+void ct_off_add(struct ct_off *sum, const struct ct_off *more);
 
 /* The frame at a place; NULL: none whose call was seen. */
 struct ct_frame *ct_frames_at(const struct ct_frames *frames, size_t place);
