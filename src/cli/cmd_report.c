@@ -14,7 +14,7 @@ struct options {
     int sort;
     uint64_t limit, min_calls;
     struct ct_option_list functions, modules, threads, directories;
-    bool args, per_thread, json, csv, mangled, lines, inlines, blocks;
+    bool args, per_thread, json, csv, mangled, lines, inlines, blocks, allow_damaged;
 };
 
 /* ---- the table ---- */
@@ -269,8 +269,7 @@ static int run_report(int argc, char **argv) {
         if (code < 0) {
             if (options.mangled)
                 ct_trace_keep_mangled(trace);
-            code = report_trace(trace, &options);
-            ct_trace_close(trace);
+            code = ct_reading_close(trace, report_trace(trace, &options), options.allow_damaged);
         }
     }
     ct_options_release(&ct_command_report, &options);
@@ -311,6 +310,7 @@ static const struct ct_option option_table[] = {
      "one row for each function and thread"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON, times in nanoseconds"},
     {"csv", 0, CT_OPTION_FLAG, offsetof(struct options, csv), NULL, "print CSV, times in nanoseconds"},
+    CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };
 
@@ -327,6 +327,9 @@ const struct ct_command ct_command_report = {
         "TOTAL is the time between call and return; calls of a function by itself are part of the outermost call and "
         "count once. SELF is TOTAL without the functions that it called. AVG, MAX and the percentiles (within 2 %) "
         "are those of single calls. Functions that are recorded on entry only have calls, but no times (-).\n\n"
+        "Time in which a thread waited for the recorder is in none of these. Where the recording has it (--cpu), CPU, "
+        "BLOCKED and PREEMPT are parts of SELF: on a processor; off it, waiting for something; off it, although it "
+        "could have run.\n\n"
         "Calls that were open at the end of the trace are closed there. Where events were lost, calls without their "
         "return and returns without their call have no time, and the time of the gap counts for none.\n\n"
         "With --args, each parameter of a function that has detail records (spawn --detail, --trigger) is printed "
@@ -341,7 +344,7 @@ const struct ct_command ct_command_report = {
         "`contrail symbolize` finds source lines and inlined functions.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0 done, 64 usage, 69 there is no such trace or thread\n",
+             "  0 done, 64 usage, 65 parts of the trace are missing, 69 there is no such trace or thread\n",
     .examples = "contrail report\n"
                 "contrail report --sort self --limit 10\n"
                 "contrail report -m 'libc.so*' -f 'mem*' traces/session_20250102_030405\n"

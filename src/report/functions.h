@@ -9,7 +9,8 @@
  *         off it, able to run
  *
  * Calls that were open at the end are closed there. Calls whose end was lost count as calls and have no time; ends
- * whose call was lost are counted as unpaired. Time in gaps counts for no function. Memory grows with the number of
+ * whose call was lost are counted as unpaired. Time in gaps counts for no function. Of calls that overlap the selected
+ * time, only the part in it counts. Memory grows with the number of
  * functions, not of events. Threads of the trace are read in parallel. */
 #ifndef CT_REPORT_FUNCTIONS_H
 #define CT_REPORT_FUNCTIONS_H
@@ -23,8 +24,9 @@
     X(SELF, "self")                                                                                                    \
     X(CALLS, "calls")                                                                                                  \
     X(AVG, "avg")                                                                                                      \
-    X(MAX, "max") X(P50, "p50") X(P95, "p95") X(P99, "p99") X(CPU, "cpu") X(BLOCKED, "blocked")                        \
-        X(PREEMPTED, "preempted") X(NAME, "name")
+    X(MAX, "max")                                                                                                      \
+    X(P50, "p50") X(P95, "p95") X(P99, "p99") X(CPU, "cpu") X(BLOCKED, "blocked") X(PREEMPTED, "preempted")            \
+        X(NAME, "name")
 enum ct_report_sort {
 #define CT_REPORT_SORT_ENUM(name, output) CT_REPORT_BY_##name,
     CT_REPORT_SORT_LIST(CT_REPORT_SORT_ENUM)
@@ -37,7 +39,8 @@ struct ct_report_options {
     uint64_t limit; /* rows; 0: all */
     uint64_t min_calls;
     bool per_thread;
-    unsigned workers; /* 0: one per processor */
+    unsigned workers;               /* 0: one per processor */
+    const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
 };
 
 struct ct_report_row {

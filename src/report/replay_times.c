@@ -59,10 +59,11 @@ int ct_replay_start_times(struct ct_replay_run *r) {
 static bool is_shown(struct ct_replay_source *s) {
     const struct ct_replay_options *options = s->replay->options;
     const struct ct_replay_call *top = ct_replay_top(s);
-    if (!s->last_ns || s->span.from_ns < options->from_ns || s->span.kind == CT_OFF_UNKNOWN ||
+    if (!s->last_ns || s->span.from_ns < options->select.from_ns || s->span.kind == CT_OFF_UNKNOWN ||
         s->span.to_ns - s->span.from_ns < options->min_ns)
         return false;
-    return top ? !top->hidden : !options->select.functions && !options->select.modules;
+    return top ? !top->hidden
+               : !options->select.functions && !options->select.modules && !options->select.where && !options->one;
 }
 
 static void show_span(struct ct_replay_source *s) {

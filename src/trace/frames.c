@@ -20,7 +20,7 @@ enum {
 void ct_frames_begin(struct ct_frames *f, bool complete, void (*lost)(void *arg, struct ct_frame *frame), void *arg) {
     f->used = f->count = f->row_count = f->trusted = 0;
     f->free = f->newest = f->running = CT_NO_FRAME;
-    f->open = f->skipped_ns = f->last_ns = 0;
+    f->open = f->skipped_ns = f->waited_ns = f->last_ns = 0;
     ct_depths_clear(&f->others);
     f->complete = complete;
     f->many = f->after_gap = f->no_memory = false;
@@ -34,6 +34,11 @@ uint64_t ct_frames_duration(const struct ct_frames *f, const struct ct_frame *fr
     uint64_t wall = end_ns > frame->start_ns ? end_ns - frame->start_ns : 0;
     uint64_t skipped = f->skipped_ns - frame->skipped_ns;
     return wall > skipped ? wall - skipped : 0;
+}
+
+uint64_t ct_frames_lasted(const struct ct_frames *f, const struct ct_frame *frame, uint64_t end_ns) {
+    uint64_t wall = end_ns > frame->began_ns ? end_ns - frame->began_ns : 0, waited = f->waited_ns - frame->waited_ns;
+    return wall > waited ? wall - waited : 0;
 }
 
 void ct_frames_open_time(const struct ct_frames *f, const struct ct_frame *frame, struct ct_open_time *time) {
@@ -149,6 +154,18 @@ struct ct_frame *ct_frames_top(const struct ct_frames *f) {
     return ct_frames_at(f, f->running);
 }
 
+struct ct_frame *ct_frames_next(const struct ct_frames *f, const struct ct_frame *frame) {
+    size_t place = f->newest;
+    if (frame)
+        place = frame->newer;
+    else
+        while (place != CT_NO_FRAME && f->places[place].older != CT_NO_FRAME)
+            place = f->places[place].older;
+    while (place != CT_NO_FRAME && f->places[place].unknown)
+        place = f->places[place].newer;
+    return place != CT_NO_FRAME ? &f->places[place] : NULL;
+}
+
 /* ---- time ---- */
 
 /* The time since the last event belongs to the running frame, except for waits. After a gap it belongs to none. */
@@ -157,6 +174,7 @@ static void pass_time(struct ct_frames *f, uint64_t now_ns) {
     uint64_t waited = f->timeline ? ct_timeline_pass(f->timeline, now_ns, &off) : 0;
     if (f->last_ns && now_ns > f->last_ns) {
         f->skipped_ns += waited;
+        f->waited_ns += waited;
         ct_off_add(&f->off, &off);
         if (is_open(f, f->running)) {
             f->places[f->running].self_ns += now_ns - f->last_ns - waited;
@@ -164,6 +182,23 @@ static void pass_time(struct ct_frames *f, uint64_t now_ns) {
         }
     }
     f->last_ns = now_ns;
+}
+
+void ct_frames_clip(struct ct_frames *f, uint64_t now_ns) {
+    struct ct_off ignored = {{0}};
+    uint64_t waited = f->timeline ? ct_timeline_pass(f->timeline, now_ns, &ignored) : 0;
+    f->waited_ns += f->last_ns ? waited : 0;
+    f->skipped_ns += f->last_ns ? waited : 0;
+    for (size_t place = f->newest; place != CT_NO_FRAME; place = f->places[place].older) {
+        struct ct_frame *frame = &f->places[place];
+        frame->start_ns = now_ns;
+        frame->skipped_ns = f->skipped_ns;
+        frame->self_ns = 0;
+        frame->off_before = f->off;
+        frame->off_self = (struct ct_off){{0}};
+    }
+    if (f->last_ns)
+        f->last_ns = now_ns;
 }
 
 static size_t innermost(const struct ct_frames *f) {
@@ -242,7 +277,9 @@ void ct_frames_inherit(struct ct_frames *f, const uint64_t *functions, size_t co
         f->open++;
         f->running = innermost(f);
         frame->function = functions[i];
-        frame->start_ns = ns;
+        frame->start_ns = frame->began_ns = ns;
+        frame->detail = CT_TRACE_NO_DETAIL;
+        frame->called_at = (uint32_t)i;
     }
     if (!known)
         f->trusted = f->row_count;
@@ -319,8 +356,12 @@ struct ct_frame *ct_frames_call(struct ct_frames *f, const struct ct_trace_event
         return NULL;
     f->running = place_of(f, frame);
     frame->function = event->function_id;
-    frame->start_ns = event->timestamp_ns;
+    frame->start_ns = frame->began_ns = event->timestamp_ns;
+    frame->sequence = event->sequence;
+    frame->detail = event->detail;
+    frame->called_at = event->depth;
     frame->skipped_ns = f->skipped_ns;
+    frame->waited_ns = f->waited_ns;
     frame->off_before = f->off;
     return frame;
 }

@@ -24,8 +24,11 @@
 /* A frame is identified by its place, which it keeps while it is open. */
 struct ct_frame {
     uint64_t function;
-    uint64_t start_ns;
+    uint64_t start_ns;                  /* where its time counts from: its call, or ct_frames_clip */
+    uint64_t began_ns;                  /* time of its call */
+    uint64_t sequence;                  /* position of its call in the thread */
     uint64_t skipped_ns;                /* time in gaps and waits before it began */
+    uint64_t waited_ns;                 /* time in waits before its call */
     uint64_t self_ns;                   /* time in which it was the running frame */
     struct ct_off off_before, off_self; /* off the processor: before it began; of its self time */
     uint64_t unknown;                   /* not 0: number of frames that it represents, whose calls were not seen */
@@ -35,6 +38,8 @@ struct ct_frame {
     size_t caller;       /* see ct_frames_caller */
     size_t older, newer; /* in the order of calls; free places: the next one in `older` */
     uint32_t depth;      /* on another stack than the first; else 0 */
+    uint32_t detail;     /* record of its call, or CT_TRACE_NO_DETAIL */
+    uint32_t called_at;  /* depth of its call */
 };
 
 struct ct_frames {
@@ -54,6 +59,7 @@ struct ct_frames {
     size_t running;               /* place of the frame that runs, or CT_NO_FRAME */
     uint64_t last_ns;             /* time of the last event, 0: there was none, or a gap */
     uint64_t skipped_ns;          /* time in gaps and waits so far */
+    uint64_t waited_ns;           /* of it: in waits */
     struct ct_timeline *timeline; /* of the thread; NULL: neither waits nor time off the processor are known */
     struct ct_off off;            /* off the processor so far, gaps and waits not counted */
     bool complete;                /* no event of the thread is missing */
@@ -87,6 +93,8 @@ bool ct_frames_end(struct ct_frames *frames, const struct ct_trace_event *event,
 bool ct_frames_take(struct ct_frames *frames, uint64_t end_ns, struct ct_frame *frame);
 /* Duration of the frame, without gaps and waits. */
 uint64_t ct_frames_duration(const struct ct_frames *frames, const struct ct_frame *frame, uint64_t end_ns);
+/* Duration of the whole call, whatever ct_frames_clip left out; with gaps, and without waits. */
+uint64_t ct_frames_lasted(const struct ct_frames *frames, const struct ct_frame *frame, uint64_t end_ns);
 /* How much of it was off the processor. The frame ends now. */
 struct ct_off ct_frames_off(const struct ct_frames *frames, const struct ct_frame *frame);
 /* Adds the frame to the set. */
@@ -106,6 +114,11 @@ size_t ct_frames_caller(const struct ct_frames *frames, const struct ct_frame *f
 /* Place of the caller of a call that opens no frame. The caller runs now: it may be on another stack than the frame
  * before. */
 size_t ct_frames_entry(struct ct_frames *frames, const struct ct_trace_event *event);
+/* The open frames whose calls were seen, in the order of calls: the first after `frame`, or the first of all after NULL.
+ * NULL: there are no more. */
+struct ct_frame *ct_frames_next(const struct ct_frames *frames, const struct ct_frame *frame);
+/* Counts time only from now on: the open frames begin here, but for their began_ns. */
+void ct_frames_clip(struct ct_frames *frames, uint64_t now_ns);
 /* The running frame, or NULL when its call was not seen. */
 struct ct_frame *ct_frames_top(const struct ct_frames *frames);
 void ct_frames_free(struct ct_frames *frames);

@@ -9,11 +9,14 @@
 #include "trace/packed_block.h"
 #include <contrail/trace.h>
 
+#define CT_MANIFEST_LIMIT (UINT64_C(1) << 30) /* bytes that are read of one */
+
 /* ---- directories (find.c) ---- */
 
 /* Finds the numbers N of all PREFIX_N in a directory, sorted, malloc'ed. Returns 0 or an errno. */
 int ct_find_numbered(const char *directory, const char *prefix, uint32_t **numbers, size_t *count);
-/* The newest session under `root` that contains a process, malloc'ed; NULL: none. */
+/* The newest session under `root` that contains a process, malloc'ed; NULL: none. One with nothing to show (finished,
+ * without events and counts) is the newest only when there is no other. */
 char *ct_find_newest_session(const char *root);
 bool ct_find_exists(const char *directory, const char *name);
 
@@ -38,6 +41,7 @@ struct ct_index_part {
     uint8_t arch;             /* from the header */
     uint8_t state;            /* enum ct_index_state */
     bool segment;             /* one of several, of which older ones may have been deleted */
+    bool newer;               /* unreadable because a newer version wrote it */
     struct ct_packed *packed; /* NULL: raw ATF v2 */
 };
 
@@ -140,6 +144,11 @@ bool ct_details_exist(const char *directory);
  * records. */
 int ct_details_open(struct ct_details *details, struct ct_file_cache *cache, const char *directory);
 void ct_details_close(struct ct_details *details);
+/* Calls `each` for every detail file of the thread: its path, its state by its header and footer, and the records that
+ * they say it has. Reads no records. */
+void ct_details_inspect(struct ct_file_cache *cache, const char *directory,
+                        void (*each)(void *arg, const char *path, enum ct_index_state state, uint64_t records),
+                        void *arg);
 /* The bytes of a record, total_length of them, valid until the next call; NULL: there is no such record. */
 const uint8_t *ct_details_record(struct ct_details *details, uint64_t detail_seq, struct atf_detail_event *event);
 /* `arch` is from the header of the file. 0, or CT_ERR_BAD_FILE: the record is too short for its contents. */
