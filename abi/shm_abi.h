@@ -191,7 +191,9 @@ struct ct_shm_request {
     uint64_t argument; /* agent: EXEC: address of the path */
     int32_t directory; /* agent: EXEC: descriptor that the path is relative to, or AT_FDCWD */
     int32_t answer;    /* controller: 1: yes */
-    uint32_t reserved[8];
+    uint64_t asked;    /* agent: CPU counter when it was posted */
+    uint64_t resumed;  /* agent: CPU counter when its thread went on */
+    uint32_t reserved[4];
 };
 _Static_assert(sizeof(struct ct_shm_request) == 64, "one cache line");
 

@@ -97,6 +97,7 @@ struct ct_session_options {
     const char *group; /* the trace can be read by this group too; NULL: by nobody but its owner */
     bool redact;       /* leave out stack bytes, vector registers and command lines */
     size_t cache_size; /* bytes of the cache of analyses; 0: 128 MiB */
+    bool cpu;          /* when threads are on a processor too, if the kernel lets us */
     /* Called during long steps, on the session's thread; may be NULL. It returns non-zero to give up (Ctrl-C):
      * everything is undone. */
     int (*progress)(void *arg, const char *step, uint64_t done, uint64_t total);

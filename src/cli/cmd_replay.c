@@ -8,6 +8,7 @@
 struct options {
     struct ct_option_list functions, modules, threads, directories;
     uint64_t depth, from, to, min_duration, limit;
+    int clock;
     bool absolute, show_module, mangled, args, json, blocks, insns, allow_damaged;
 };
 
@@ -51,10 +52,14 @@ static int show_replay(struct ct_replay_view *v, struct ct_trace *trace, const s
 }
 
 static int show_json(struct ct_trace *trace, const struct options *o, const struct ct_replay_options *options,
-                     struct ct_argument_reader *arguments) {
+                     const struct ct_replay_view *view) {
     static struct ct_printer printer;
-    struct ct_replay_json v = {
-        .printer = &printer, .trace = trace, .arguments = arguments, .limit = o->limit, .insns = o->insns};
+    struct ct_replay_json v = {.printer = &printer,
+                               .trace = trace,
+                               .wall = view->wall,
+                               .arguments = view->arguments,
+                               .limit = o->limit,
+                               .insns = o->insns};
     ct_printer_open(&printer, false);
     ct_replay_json_begin(&v);
     int status = ct_replay(trace, options, ct_replay_json_line, &v);
@@ -76,6 +81,7 @@ static void check_detail(const struct ct_trace *trace) {
 
 static int replay_trace(struct ct_trace *trace, const struct options *o) {
     static struct ct_printer printer;
+    struct ct_wall wall = {0};
     uint64_t start = start_of(trace), end = end_of(trace);
     struct ct_replay_options options = {
         .select = {.functions = o->functions.items,
@@ -88,7 +94,7 @@ static int replay_trace(struct ct_trace *trace, const struct options *o) {
         .blocks = o->blocks || o->insns,
     };
     struct ct_replay_view v = {.printer = &printer,
-                               .start_ns = o->absolute ? 0 : start,
+                               .start_ns = o->absolute || o->clock == CT_CLOCK_BOOT ? 0 : start,
                                .limit = o->limit,
                                .show_module = o->show_module,
                                .trace = trace,
@@ -96,10 +102,15 @@ static int replay_trace(struct ct_trace *trace, const struct options *o) {
                                .blocks = options.blocks,
                                .insns = o->insns};
     int code = ct_reading_check_threads(trace, &options.select);
+    if (code < 0 && o->clock == CT_CLOCK_WALL)
+        code = ct_reading_wall(&wall, trace);
     if (code >= 0)
         return code;
-    if (options.blocks && !ct_reading_check_blocks(trace, &options.select))
+    v.wall = wall.count ? &wall : NULL;
+    if (options.blocks && !ct_reading_check_blocks(trace, &options.select)) {
+        ct_wall_free(&wall);
         return CT_EXIT_UNAVAILABLE;
+    }
     int status = 0;
     if (o->args) {
         check_detail(trace);
@@ -111,9 +122,10 @@ static int replay_trace(struct ct_trace *trace, const struct options *o) {
     if (status)
         code = ct_reading_fail(trace, status);
     else
-        code = o->json ? show_json(trace, o, &options, v.arguments) : show_replay(&v, trace, &options);
+        code = o->json ? show_json(trace, o, &options, &v) : show_replay(&v, trace, &options);
     ct_argument_reader_close(v.arguments);
     ct_replay_view_free(&v);
+    ct_wall_free(&wall);
     return code;
 }
 
@@ -157,6 +169,7 @@ static const struct ct_option option_table[] = {
      "only calls that took at least this long: 100us"},
     {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N", "print at most N lines"},
     CT_OPTION_ABSOLUTE(struct options),
+    CT_OPTION_CLOCK(struct options),
     CT_OPTION_SHOW_MODULE(struct options),
     CT_OPTION_MANGLED(struct options),
     {"args", 'a', CT_OPTION_FLAG, offsetof(struct options, args), NULL,
@@ -186,6 +199,9 @@ const struct ct_command ct_command_replay = {
         "Calls that were left by an exception or a longjmp, calls that were open at the end, and places where events "
         "were lost are shown as such. Functions without a name are module+0xoffset; a call without a duration (-) is "
         "one of a function that is recorded on entry only.\n\n"
+        "A line `-- waited ... for the recorder --` is time in which the thread waited for contrail (while libraries "
+        "were hooked, for example); durations of calls do not include it. Where the recording has it (--cpu), time off "
+        "the processor is a line too: blocked (it waited for something) or preempted (it could have run).\n\n"
         "With --args, calls that have a detail record (spawn --detail, --trigger) are shown with their arguments and "
         "results: with names and types from debug information when the module or its debug file is available, "
         "otherwise as registers. Texts are shown when they were on the recorded part of the stack, or are constants "

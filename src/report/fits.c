@@ -140,7 +140,7 @@ static void end_call(struct pass *p, const struct ct_frame *frame, uint64_t end_
     struct ct_where_call call = {
         .depth = frame->called_at,
         .ended = end_ns != 0,
-        .duration_ns = end_ns > frame->began_ns ? end_ns - frame->began_ns : 0,
+        .duration_ns = ct_frames_lasted(&p->frames, frame, end_ns),
         .self_ns = frame->self_ns,
         .detail = frame->detail,
         .end_detail = p->event && p->event->kind == CT_TRACE_RETURN ? p->event->detail : CT_TRACE_NO_DETAIL,

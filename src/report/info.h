@@ -50,6 +50,10 @@ struct ct_info {
     bool redacted;
     char started[24]; /* local time, from the session's name; "" */
     uint64_t duration_ns;
+    uint64_t waited_ns;                 /* of it: a thread waited for the recorder */
+    uint64_t waits_more, waits_more_ns; /* waits that the manifest does not list */
+    const char *cpu;                    /* "recorded", why it is not, or "" */
+    uint64_t switches, switches_lost;
     uint64_t events;                     /* events that can be read */
     uint64_t calls, returns, exceptions; /* only when counted */
     bool counted;

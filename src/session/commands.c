@@ -29,9 +29,11 @@ static bool is_running(const struct ct_recording *r) {
 
 static void bring_pause(struct ct_recording *r, bool paused) {
     struct ct_remote_error error;
+    if (paused && !ct_remote_is_stopped(r->remote))
+        r->times.stopped_at = ct_clock_now();
     if (paused && (ct_remote_is_stopped(r->remote) || !ct_remote_stop(r->remote, STOP_LIMIT_MS, &error)))
         __atomic_store_n(&r->paused, true, __ATOMIC_RELAXED);
-    else if (!paused && !ct_remote_resume(r->remote))
+    else if (!paused && !ct_recording_go_on(r, CT_WAIT_PAUSE))
         __atomic_store_n(&r->paused, false, __ATOMIC_RELAXED);
 }
 
