@@ -12,7 +12,7 @@ struct options {
     struct ct_replay_start_options start;
     struct ct_option_list directories;
     uint64_t depth, min_duration, limit;
-    bool absolute, show_module, mangled, args, json, blocks, insns;
+    bool absolute, show_module, mangled, args, json, blocks, insns, allow_damaged;
 };
 
 static size_t count_selected(const struct ct_trace *trace, const struct ct_replay_options *options) {
@@ -136,8 +136,7 @@ static int run_replay(int argc, char **argv) {
     if (code < 0) {
         if (options.mangled)
             ct_trace_keep_mangled(trace);
-        code = replay_trace(trace, &options);
-        ct_trace_close(trace);
+        code = ct_reading_close(trace, replay_trace(trace, &options), options.allow_damaged);
     }
     ct_selection_finish(&options.selection);
     ct_options_release(&ct_command_replay, &options);
@@ -175,6 +174,7 @@ static const struct ct_option option_table[] = {
     {"instructions", 0, CT_OPTION_FLAG, offsetof(struct options, insns), NULL,
      "like --blocks, with a line for each instruction"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON: an array of lines"},
+    CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };
 
@@ -199,7 +199,9 @@ const struct ct_command ct_command_replay = {
         "With --args, calls that have a detail record (spawn --detail, --trigger) are shown with their arguments and "
         "results: with names and types from debug information when the module or its debug file is available, "
         "otherwise as registers. Texts are shown when they were on the recorded part of the stack, or are constants "
-        "of a module whose file is available. A value that is not certain or was not recorded is ?.\n\n"
+        "of a module whose file is available. A value that is not certain or was not recorded is ?. After a result "
+        "comes "
+        "errno, if the call has set it: open(...) = -1 ENOENT.\n\n"
         "With --blocks, every block that a followed thread executed is a line inside its call, in the order in which "
         "the thread ran: module+0xoffset, function+0xoffset, and the number of its instructions. Its time is that of "
         "the call or return before it or, when none were recorded, the time at which it was handed over: the order "
@@ -209,7 +211,7 @@ const struct ct_command ct_command_replay = {
         "name as it is shown, without its parameters, or mangled.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0 done, 64 usage, 69 there is no such trace or thread",
+             "  0 done, 64 usage, 65 parts of the trace are missing, 69 there is no such trace or thread",
     .examples = "contrail replay\n"
                 "contrail replay --function 'parse_*' --depth 3\n"
                 "contrail replay --args --function parse_header\n"
