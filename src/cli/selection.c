@@ -139,7 +139,7 @@ void ct_selection_finish(struct ct_selection *s) {
     const char *unseen = s->compiled && !s->no_values ? ct_where_unseen(s->compiled) : NULL;
     if (unseen)
         ct_message_error("--where: no call was recorded with an argument \"%s\"; the fields of all calls are function, "
-                         "module, duration, self, result, thread and depth",
+                         "module, duration, self, result, errno, thread and depth",
                          unseen);
     ct_where_free(s->compiled);
     s->compiled = NULL;
