@@ -55,7 +55,7 @@ static int find_mark(struct ct_moment *moment, struct ct_trace *trace, const str
                          "windows of detail",
                          count, count == 1 ? "" : "s", (unsigned long long)number);
     else
-        ct_message_error("no marks are listed in %s; they are with --detail and `contrail ctl mark`, or a --trigger",
+        ct_message_error("no marks are listed in %s; record with a --trigger, or with --detail and `contrail ctl mark`",
                          ct_trace_path(trace));
     return CT_EXIT_UNAVAILABLE;
 }
@@ -74,7 +74,7 @@ static int find_call(struct ct_found_call *call, struct ct_trace *trace, const s
     call->known = NULL;
     if (found)
         return -1;
-    ct_message_error("no call fits; `contrail report` with the same words lists what does");
+    ct_message_error("no call fits all these words; leave some out");
     return CT_EXIT_UNAVAILABLE;
 }
 
