@@ -334,7 +334,7 @@ static int find_range(struct tail *t) {
     struct ct_select select = {0};
     const struct ct_selection *s = &t->options->selection;
     int code = s->from || s->to ? ct_selection_range(s, recording_start(t), now_ns(), &select) : -1;
-    t->from_ns = select.from_ns;
+    t->from_ns = s->from && !select.from_ns ? 1 : select.from_ns;
     t->to_ns = select.to_ns;
     return code;
 }
