@@ -78,8 +78,6 @@ static void put_rules(void *arg, const struct ct_target_module *m) {
 /* Notes triggers that fit no function, for the user. They stay: a library that is loaded later may have one. */
 void ct_recording_note_triggers(struct ct_recording *r) {
     const struct ct_policy *policy = r->session->policy;
-    char *note = r->session->note;
-    size_t used = strlen(note), size = sizeof r->session->note;
     if (!r->lane.segment_count)
         return;
     pthread_rwlock_rdlock(&r->session->policy_lock);
@@ -89,9 +87,9 @@ void ct_recording_note_triggers(struct ct_recording *r) {
     if (others > 1)
         snprintf(more, sizeof more, " and %u other%s", others - 1, others == 2 ? "" : "s");
     if (t)
-        snprintf(note + used, size - used,
-                 "%sthe trigger \"%s\"%s %s no function that is recorded so far; it stays for libraries to come",
-                 used ? "; " : "", t->text, more, others > 1 ? "fit" : "fits");
+        snprintf(r->session->idle, sizeof r->session->idle,
+                 "the trigger \"%s\"%s %s no function that is recorded so far; it stays for libraries to come",
+                 t->text, more, others > 1 ? "fit" : "fits");
     pthread_rwlock_unlock(&r->session->policy_lock);
 }
 
