@@ -142,9 +142,8 @@ struct ct_trace_detail {
     uint64_t cpu[40];
 
     /* return */
-    bool has_errno; /* the two below are filled */
-    /* errno of the thread when the function was called (at most 4,095; CT_TRACE_NO_ERRNO: not known), and when it
-     * returned. Where both are the same it may have been set long before. */
+    /* errno of the thread when the function was called (at most 4,095), and when it returned; CT_TRACE_NO_ERRNO: not
+     * known. Where both are the same it may have been set long before. */
     uint32_t errno_before, errno_after;
 };
 #define CT_TRACE_NO_ERRNO UINT32_MAX

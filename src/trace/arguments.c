@@ -228,7 +228,7 @@ static void read_error(const struct ct_trace_detail *detail, const struct ct_lib
     uint64_t result = detail->registers[0];
     bool minus_one = result == UINT64_MAX || result == UINT32_MAX;
     out->failed = minus_one || !result;
-    if (!detail->has_errno || !detail->errno_after)
+    if (detail->errno_after == CT_TRACE_NO_ERRNO || !detail->errno_after)
         return;
     bool known = detail->errno_before != CT_TRACE_NO_ERRNO;
     bool same = detail->errno_before == (detail->errno_after < CUT ? detail->errno_after : CUT);

@@ -311,8 +311,7 @@ static int parse_call(const uint8_t *record, const struct atf_detail_event *even
     out->has_vectors = vectors;
     if (vectors)
         memcpy(out->vectors, record + sizeof call + call.stack_size, sizeof out->vectors);
-    out->has_errno = event->event_type == ATF_DETAIL_RETURN && event->flags & ATF_DETAIL_ERRNO;
-    if (out->has_errno) {
+    if (event->event_type == ATF_DETAIL_RETURN && event->flags & ATF_DETAIL_ERRNO) {
         memcpy(&error, record + at, sizeof error);
         out->errno_before = error.before;
         out->errno_after = error.after;
@@ -342,7 +341,8 @@ int ct_details_parse(const uint8_t *record, const struct atf_detail_event *event
     out->arch = arch;
     out->function_id = 0;
     out->stack_size = 0;
-    out->has_vectors = out->has_errno = false;
+    out->has_vectors = false;
+    out->errno_before = out->errno_after = CT_TRACE_NO_ERRNO;
     out->cpu_count = 0;
     if (event->event_type == ATF_DETAIL_CALL || event->event_type == ATF_DETAIL_RETURN)
         return parse_call(record, event, out);
