@@ -144,7 +144,7 @@ struct ct_block {
     struct ct_block *next; /* list of all blocks; never unlinked */
     struct ct_shadow *base;
     uint64_t fn_detail, fn_mark;
-    const uint16_t *rules;
+    const uint32_t *rules;
     int32_t *budgets;
     uint64_t call_size, return_size, detail_bit, stack_bytes;
     uint64_t stack_low, stack_high;

@@ -97,6 +97,7 @@ struct ct_recording {
     struct ct_drain drain;
     struct ct_windows windows; /* used by the drain thread */
     struct ct_recording_time_trigger time_trigger;
+    uint16_t fitting; /* bits of function triggers that fit a function */
     struct ct_recording_requests requests;
     struct ct_recording_tracing tracing;
     struct ct_recording_trace trace;

@@ -297,6 +297,8 @@ int ct_recording_install(struct ct_recording *r) {
         return status;
     }
     ct_recording_look_at_code(r);
+    if (r->origin <= CT_ORIGIN_ATTACH)
+        ct_recording_note_triggers(r);
     (void)ct_manifest_write(r, false);
     return 0;
 }
