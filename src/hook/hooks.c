@@ -198,7 +198,7 @@ static int plan_one(struct ct_hooks *set, uint64_t function, enum ct_hook_action
     if (!status)
         status = locate_function(m, function, &index, &end);
     if (!status)
-        status = ct_set_plan(set, m, index, function, end, action, detour, false, &skip);
+        status = ct_set_plan_short(set, m, index, function, end, action, detour, &skip);
     set->plan_ns += ct_os_nanoseconds() - start;
     return status;
 }
