@@ -12,7 +12,7 @@
 
 #define CT_PATCH_MAX   10
 #define CT_PATCHES_MAX 6
-#define CT_MOVES_MAX   20
+#define CT_MOVES_MAX   30
 #define CT_STUB_MAX    1024
 
 struct ct_patch {

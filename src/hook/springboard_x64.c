@@ -15,7 +15,7 @@
 #define REACH_SHORT     127
 #define MAX_PADDING     64u
 #define LANDING_PAD     4u
-#define MAX_BOARDS      3u
+#define MAX_BOARDS      5u
 
 static bool any_within(const struct ct_scan *s, const uint64_t *map, uint64_t from, uint64_t to) {
     for (uint64_t at = from; at < to && at < s->end; at++)
