@@ -56,7 +56,8 @@ struct ct_hook_entry {
     uint8_t entry_only;
 };
 
-enum ct_hook_action { CT_ACTION_NONE, CT_ACTION_RECORD, CT_ACTION_LISTEN, CT_ACTION_REPLACE };
+/* PASS: calls go straight on. The function has a stub because a springboard of another one is in its bytes. */
+enum ct_hook_action { CT_ACTION_NONE, CT_ACTION_RECORD, CT_ACTION_LISTEN, CT_ACTION_REPLACE, CT_ACTION_PASS };
 
 /* Functions that the engine itself must know about. */
 enum ct_special {
