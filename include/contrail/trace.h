@@ -154,6 +154,13 @@ int ct_trace_detail_range(struct ct_trace *trace, size_t thread, uint64_t *first
 
 /* ---- checking ---- */
 
+/* What is missing or cannot be read, as far as headers, tables, sizes and the manifest say: files that are cut, damaged
+ * or of a newer version, events that the manifest counts and no file has, a disk that was full. Reads no events. Calls
+ * `report` (which may be NULL) with one sentence for each; returns their number. */
+size_t ct_trace_damage(struct ct_trace *trace, void (*report)(void *arg, const char *sentence), void *arg);
+/* Blocks of events whose checksum was wrong so far, when they were read; their events are missing in what was read. */
+uint64_t ct_trace_unreadable_blocks(const struct ct_trace *trace);
+
 /* Checks structure, checksums, time that never goes back, balanced depth, and counts against the manifest. Calls
  * `complain` with one sentence for each problem. Returns 0 when there was none, else CT_ERR_BAD_FILE. Gaps that the
  * manifest reports are no problem. */

@@ -8,7 +8,7 @@
 struct options {
     struct ct_option_list functions, modules, threads, directories;
     uint64_t depth, from, to, min_duration, limit;
-    bool absolute, show_module, mangled, args, json, blocks, insns;
+    bool absolute, show_module, mangled, args, json, blocks, insns, allow_damaged;
 };
 
 /* The beginning of the first process: --from, --to and the printed times count from it. */
@@ -33,7 +33,7 @@ static uint64_t end_of(const struct ct_trace *trace) {
 static size_t count_selected(const struct ct_trace *trace, const struct ct_select *select) {
     size_t selected = 0;
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
-        selected += ct_select_thread(select, ct_trace_thread_at(trace, i));
+        selected += ct_select_thread(select, trace, i);
     return selected;
 }
 
@@ -78,10 +78,12 @@ static int replay_trace(struct ct_trace *trace, const struct options *o) {
     static struct ct_printer printer;
     uint64_t start = start_of(trace), end = end_of(trace);
     struct ct_replay_options options = {
-        .select = {.functions = o->functions.items, .modules = o->modules.items, .threads = o->threads.items},
+        .select = {.functions = o->functions.items,
+                   .modules = o->modules.items,
+                   .threads = o->threads.items,
+                   .from_ns = o->from ? start + o->from : 0,
+                   .to_ns = o->to ? start + o->to : 0},
         .max_depth = o->depth,
-        .from_ns = o->from ? start + o->from : 0,
-        .to_ns = o->to ? start + o->to : 0,
         .min_ns = o->min_duration,
         .blocks = o->blocks || o->insns,
     };
@@ -133,8 +135,7 @@ static int run_replay(int argc, char **argv) {
         if (code < 0) {
             if (options.mangled)
                 ct_trace_keep_mangled(trace);
-            code = replay_trace(trace, &options);
-            ct_trace_close(trace);
+            code = ct_reading_close(trace, replay_trace(trace, &options), options.allow_damaged);
         }
     }
     ct_options_release(&ct_command_replay, &options);
@@ -167,6 +168,7 @@ static const struct ct_option option_table[] = {
     {"instructions", 0, CT_OPTION_FLAG, offsetof(struct options, insns), NULL,
      "like --blocks, with a line for each instruction"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON: an array of lines"},
+    CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };
 
@@ -197,7 +199,7 @@ const struct ct_command ct_command_replay = {
         "name as it is shown, without its parameters, or mangled.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0 done, 64 usage, 69 there is no such trace or thread",
+             "  0 done, 64 usage, 65 parts of the trace are missing, 69 there is no such trace or thread",
     .examples = "contrail replay\n"
                 "contrail replay --function 'parse_*' --depth 3\n"
                 "contrail replay --args --function parse_header\n"

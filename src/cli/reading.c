@@ -19,9 +19,45 @@ void ct_reading_drop_rights(const struct ct_operands *operands) {
     ct_rights_drop(&rights, false);
 }
 
-int ct_reading_open(struct ct_trace **out, const struct ct_operands *operands) {
+int ct_reading_open_unchecked(struct ct_trace **out, const struct ct_operands *operands) {
     ct_reading_drop_rights(operands);
     return ct_reading_open_next(out, operands);
+}
+
+int ct_reading_open(struct ct_trace **out, const struct ct_operands *operands) {
+    int code = ct_reading_open_unchecked(out, operands);
+    if (code < 0)
+        ct_reading_report_damage(*out);
+    return code;
+}
+
+/* ---- damage ---- */
+
+enum { DAMAGE_LINES = 5 };
+
+static void on_damage(void *arg, const char *sentence) {
+    size_t *lines = arg;
+    if ((*lines)++ < DAMAGE_LINES)
+        ct_message_error("%s", sentence);
+}
+
+void ct_reading_report_damage(struct ct_trace *trace) {
+    size_t lines = 0;
+    ct_trace_damage(trace, on_damage, &lines);
+    if (lines > DAMAGE_LINES)
+        ct_message_error("%zu more such problems; `contrail info %s` and `contrail verify %s` list them",
+                         lines - DAMAGE_LINES, ct_trace_path(trace), ct_trace_path(trace));
+}
+
+int ct_reading_close(struct ct_trace *trace, int code, bool allow_damaged) {
+    uint64_t blocks = ct_trace_unreadable_blocks(trace);
+    bool damaged = blocks || ct_trace_damage(trace, NULL, NULL);
+    if (blocks)
+        ct_message_error("%s: blocks of events are damaged, and these events are missing here; `contrail verify %s` "
+                         "says which",
+                         ct_trace_path(trace), ct_trace_path(trace));
+    ct_trace_close(trace);
+    return damaged && !code && !allow_damaged ? (int)CT_EXIT_DAMAGED : code;
 }
 
 int ct_reading_open_next(struct ct_trace **out, const struct ct_operands *operands) {
@@ -34,7 +70,7 @@ int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_selec
     if (!select->threads)
         return -1;
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
-        if (ct_select_thread(select, ct_trace_thread_at(trace, i)))
+        if (ct_select_thread(select, trace, i))
             return -1;
     ct_message_error("the trace has no thread \"%s\"; `contrail info --all` lists its threads", select->threads[0]);
     return CT_EXIT_UNAVAILABLE;
@@ -42,7 +78,7 @@ int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_selec
 
 bool ct_reading_check_blocks(const struct ct_trace *trace, const struct ct_select *select) {
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
-        if (ct_select_thread(select, ct_trace_thread_at(trace, i)) && ct_trace_has_code(trace, i))
+        if (ct_select_thread(select, trace, i) && ct_trace_has_code(trace, i))
             return true;
     ct_message_error("no blocks were recorded in %s; follow the program with contrail stalk --events block",
                      ct_trace_path(trace));

@@ -141,14 +141,17 @@ static void close_part(struct ct_detail_part *part) {
     free(part);
 }
 
+static char *path_of(const char *directory, unsigned number) {
+    return number == 1 ? ct_file_path("%s/detail.atf", directory) : ct_file_path("%s/detail_%u.atf", directory, number);
+}
+
 static int open_part(struct ct_details *details, struct ct_file_cache *cache, const char *directory, unsigned number) {
     struct ct_detail_part **parts = realloc(details->parts, (details->part_count + 1) * sizeof *parts);
     if (!parts)
         return CT_ERR_NO_MEMORY;
     details->parts = parts;
     struct ct_detail_part *part = calloc(1, sizeof *part);
-    char *path =
-        number == 1 ? ct_file_path("%s/detail.atf", directory) : ct_file_path("%s/detail_%u.atf", directory, number);
+    char *path = path_of(directory, number);
     if (!part || !path) {
         free(part);
         free(path);
@@ -232,6 +235,26 @@ void ct_details_close(struct ct_details *details) {
     free(details->parts);
     free(details->window);
     *details = (struct ct_details){0};
+}
+
+void ct_details_inspect(struct ct_file_cache *cache, const char *directory,
+                        void (*each)(void *arg, const char *path, enum ct_index_state state, uint64_t records),
+                        void *arg) {
+    size_t count;
+    unsigned *numbers = numbers_in(directory, &count);
+    for (size_t i = 0; i < count; i++) {
+        struct ct_detail_part part = {.state = CT_INDEX_UNREADABLE};
+        char *path = path_of(directory, numbers[i]);
+        if (path && ct_file_open(&part.file, cache, NULL, strdup(path), O_RDONLY | O_NONBLOCK) == 0) {
+            inspect_part(&part);
+            ct_file_rest(&part.file);
+        }
+        bool good = part.state == CT_INDEX_GOOD;
+        each(arg, path ? path : directory, (enum ct_index_state)part.state, good ? part.header.event_count : 0);
+        ct_file_close(&part.file);
+        free(path);
+    }
+    free(numbers);
 }
 
 /* ---- records ---- */

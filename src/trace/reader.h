@@ -38,6 +38,7 @@ struct ct_index_part {
     uint8_t arch;             /* from the header */
     uint8_t state;            /* enum ct_index_state */
     bool segment;             /* one of several, of which older ones may have been deleted */
+    bool newer;               /* unreadable because a newer version wrote it */
     struct ct_packed *packed; /* NULL: raw ATF v2 */
 };
 
@@ -140,6 +141,11 @@ bool ct_details_exist(const char *directory);
  * records. */
 int ct_details_open(struct ct_details *details, struct ct_file_cache *cache, const char *directory);
 void ct_details_close(struct ct_details *details);
+/* Calls `each` for every detail file of the thread: its path, its state by its header and footer, and the records that
+ * they say it has. Reads no records. */
+void ct_details_inspect(struct ct_file_cache *cache, const char *directory,
+                        void (*each)(void *arg, const char *path, enum ct_index_state state, uint64_t records),
+                        void *arg);
 /* The bytes of a record, total_length of them, valid until the next call; NULL: there is no such record. */
 const uint8_t *ct_details_record(struct ct_details *details, uint64_t detail_seq, struct atf_detail_event *event);
 /* `arch` is from the header of the file. 0, or CT_ERR_BAD_FILE: the record is too short for its contents. */
