@@ -128,6 +128,8 @@ static void print_row(const struct table *t, const struct ct_report_row *row) {
         ct_printer_text(t->printer, " at ");
         ct_printer_name(t->printer, row->known->line, 0);
     }
+    if (row->open)
+        ct_printer_format(t->printer, " (%s open)", ct_text_count(text, row->open));
     ct_printer_text(t->printer, "\n");
     if (t->inlines && row->known)
         print_inlines(t, row->known->inlines);
@@ -156,7 +158,8 @@ static void print_notes(const struct table *t) {
             ct_printer_format(t->printer, "Process %d: the recorder has not finished this trace\n",
                               ct_trace_process_at(t->trace, i)->pid);
     if (r->open)
-        ct_printer_format(t->printer, "Calls open at the end: %s; their time ends there\n", ct_text_count(a, r->open));
+        ct_printer_format(t->printer, "Calls open at the end: %s; they last until the recording ended\n",
+                          ct_text_count(a, r->open));
     if (r->exceptions)
         ct_printer_format(t->printer, "Calls left by exceptions or longjmp: %s\n", ct_text_count(a, r->exceptions));
     if (r->gaps)
@@ -315,7 +318,7 @@ const struct ct_command ct_command_report = {
         "TOTAL is the time between call and return; calls of a function by itself are part of the outermost call and "
         "count once. SELF is TOTAL without the functions that it called. AVG, MAX and the percentiles (within 2 %) "
         "are those of single calls. Functions that are recorded on entry only have calls, but no times (-).\n\n"
-        "Calls that were open at the end of the trace are closed there. Where events were lost, calls without their "
+        "Calls that were open when the recording ended last until then. Where events were lost, calls without their "
         "return and returns without their call have no time, and the time of the gap counts for none.\n\n"
         "With --args, each parameter of a function that has detail records (spawn --detail, --trigger) is printed "
         "below its row: the range of its numbers and its most frequent values. With more than 32 different values a "

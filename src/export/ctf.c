@@ -152,6 +152,16 @@ static void put_gap(struct stream *s, const struct ct_gap *gap, uint64_t ns) {
     s->used += 8 + put_string(to + 8, gap->reason);
 }
 
+/* The last packet reaches to the end of the thread, or of the recording: calls may be open until then. */
+static void last_until(struct stream *s, size_t thread) {
+    const struct ct_thread_facts *facts = &s->e->facts.threads[thread];
+    uint64_t to_ns = s->e->options->select.to_ns;
+    if (facts->gap_count && facts->gaps[facts->gap_count - 1].at >= s->thread->first_sequence + s->thread->event_count)
+        return;
+    uint64_t end_ns = ct_facts_thread_end(&s->e->facts, s->e->trace, thread, s->end_ns, SIZE_MAX);
+    s->end_ns = to_ns && end_ns > to_ns ? s->end_ns : end_ns;
+}
+
 static void put_events(struct stream *s, struct ct_trace_cursor *cursor, size_t thread) {
     const struct ct_thread_facts *facts = &s->e->facts.threads[thread];
     struct ct_trace_event event;
@@ -171,6 +181,7 @@ static void put_events(struct stream *s, struct ct_trace_cursor *cursor, size_t 
     }
     for (; gap < facts->gap_count; gap++)
         put_gap(s, &facts->gaps[gap], last_ns ? last_ns : s->e->start_ns);
+    last_until(s, thread);
     finish_packet(s);
     ct_export_advance(s->e, since);
 }

@@ -15,7 +15,7 @@ struct ct_gap {
 struct ct_thread_facts {
     struct ct_gap *gaps; /* by position */
     size_t gap_count;
-    uint64_t end_ns; /* when it ended; 0: not known */
+    uint64_t end_ns;  /* when it ended; 0: not known */
     uint64_t seen_ns; /* when the recorder last saw that it exists; 0: not known */
     bool lasted;      /* that was when the recorder last looked at the process's threads */
     bool complete;    /* no event is missing */
