@@ -140,6 +140,8 @@ static void print_row(const struct table *t, const struct ct_report_row *row) {
         ct_printer_text(t->printer, " at ");
         ct_printer_name(t->printer, row->known->line, 0);
     }
+    if (row->open)
+        ct_printer_format(t->printer, " (%s open)", ct_text_count(text, row->open));
     ct_printer_text(t->printer, "\n");
     if (t->inlines && row->known)
         print_inlines(t, row->known->inlines);
@@ -168,7 +170,8 @@ static void print_notes(const struct table *t) {
             ct_printer_format(t->printer, "Process %d: the recorder has not finished this trace\n",
                               ct_trace_process_at(t->trace, i)->pid);
     if (r->open)
-        ct_printer_format(t->printer, "Calls open at the end: %s; their time ends there\n", ct_text_count(a, r->open));
+        ct_printer_format(t->printer, "Calls open at the end: %s; they last until the recording ended\n",
+                          ct_text_count(a, r->open));
     if (r->exceptions)
         ct_printer_format(t->printer, "Calls left by exceptions or longjmp: %s\n", ct_text_count(a, r->exceptions));
     if (r->gaps)
@@ -346,7 +349,7 @@ const struct ct_command ct_command_report = {
         "Time in which a thread waited for the recorder is in none of these. Where the recording has it (--cpu), CPU, "
         "BLOCKED and PREEMPT are parts of SELF: on a processor; off it, waiting for something; off it, although it "
         "could have run.\n\n"
-        "Calls that were open at the end of the trace are closed there. Where events were lost, calls without their "
+        "Calls that were open when the recording ended last until then. Where events were lost, calls without their "
         "return and returns without their call have no time, and the time of the gap counts for none.\n\n"
         "--from, --to, --thread, --process, --function, --module and --where select calls as in all reading commands "
         "(contrail(1), SELECTION): only calls that fit count. Of calls that overlap the time between --from and --to, "

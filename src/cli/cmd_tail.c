@@ -261,7 +261,7 @@ static int show_all(struct tail *t) {
     }
     int status = show_round(t, UINT64_MAX); /* when the recorder does not answer any more, everything is written */
     if (!status)
-        status = ct_replay_stream_end(t->stream);
+        status = ct_replay_stream_end(t->stream, t->follow);
     ct_printer_flush(t->view.printer);
     if (!status && !is_finished(t))
         ct_message_error("the recorder was killed: the last events of process %d may be missing", t->pid);

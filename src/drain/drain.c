@@ -473,6 +473,8 @@ static void finish_drain(struct ct_drain *d, struct found_chunk *list) {
     unsigned passes = 0;
     ct_clock_calibrate(d->clock);
     d->hurry_at = ct_clock_now() + HURRY_NS;
+    if (d->detached)
+        ct_drain_last_look(d);
     for (struct ct_drain_thread *t = d->threads; t; t = t->next)
         t->ended |= t->writer != NULL;
     do { /* threads that are new to us appear in the first pass only */

@@ -323,7 +323,7 @@ static uint64_t end_of(const struct ct_replay_source *s) {
     return to_ns && end_ns > to_ns ? to_ns : end_ns;
 }
 
-static void close_open(struct ct_replay_source *s, uint64_t end_ns) {
+void ct_replay_close_open(struct ct_replay_source *s, uint64_t end_ns) {
     struct ct_frame frame;
     while (ct_frames_take(&s->frames, end_ns, &frame))
         close_call(s, &frame, end_ns, CT_REPLAY_STILL_OPEN);
@@ -354,7 +354,7 @@ static int close_all(struct ct_replay_run *r) {
         ct_replay_times(r, endings[i].end_ns);
         if (!r->past_range)
             ct_replay_gaps(endings[i].source, UINT64_MAX);
-        close_open(endings[i].source, endings[i].end_ns);
+        ct_replay_close_open(endings[i].source, endings[i].end_ns);
     }
     free(endings);
     return 0;

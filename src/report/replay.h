@@ -102,8 +102,9 @@ int ct_replay_stream_thread(struct ct_replay_stream *stream, size_t number, cons
 int ct_replay_stream_event(struct ct_replay_stream *stream, const struct ct_trace_event *event);
 /* There are no more events at the moment: shows the lines that wait; calls that are open as such. */
 int ct_replay_stream_rest(struct ct_replay_stream *stream, uint64_t now_ns);
-/* Shows the lines that still wait, and gaps after the last events. Open calls stay open. */
-int ct_replay_stream_end(struct ct_replay_stream *stream);
+/* The recording has ended: shows the lines that still wait, gaps after the last events, and calls that are open until
+ * then. */
+int ct_replay_stream_end(struct ct_replay_stream *stream, const struct ct_follow *follow);
 void ct_replay_stream_close(struct ct_replay_stream *stream);
 
 #endif

@@ -133,8 +133,10 @@ static void put_thread(struct ct_json *j, const struct ct_drain_thread *t) {
     }
     ct_json_number(j, "lost", lost);
     put_kept(j, t);
-    if (t->gone)
-        ct_json_number(j, "end_ns", t->last_ns);
+    if (t->gone) /* it may have ended long after its last event */
+        ct_json_number(j, "end_ns", t->last_ns > t->seen_ns ? t->last_ns : t->seen_ns);
+    else if (t->seen_ns)
+        ct_json_number(j, "seen_ns", t->seen_ns);
     ct_json_begin(j, "gaps", '[');
     for (size_t i = 0; i < t->gap_count; i++) {
         ct_json_begin(j, NULL, '{');
@@ -270,11 +272,23 @@ static void put_rates(struct ct_json *j, const struct ct_session_statistics *s) 
     ct_json_end(j, '}');
 }
 
+/* From when until when the process was recorded, whether or not it did anything. While it is recorded, and after the
+ * recorder was killed, the end is that of the last complete pass over the lane. */
+static void put_span(struct ct_json *j, const struct ct_recording *r) {
+    uint64_t ended_at = __atomic_load_n(&r->times.ended_at, __ATOMIC_ACQUIRE);
+    uint64_t written_ns = __atomic_load_n(&r->drain.written_ns, __ATOMIC_ACQUIRE);
+    if (!r->times.resumed_at)
+        return;
+    ct_json_number(j, "recording_start_ns", r->times.resumed_at);
+    ct_json_number(j, "recording_end_ns", ended_at ? ended_at : written_ns);
+}
+
 static void put_numbers(struct ct_json *j, struct ct_recording *r) {
     struct ct_session_statistics now;
     ct_recording_statistics(r, &now);
     ct_json_number(j, "time_start_ns", r->drain.time_start);
     ct_json_number(j, "time_end_ns", r->drain.time_end);
+    put_span(j, r);
     put_events(j, &now);
     put_detail(j, r, &now);
     put_latency(j, &r->drain);

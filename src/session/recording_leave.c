@@ -201,6 +201,7 @@ static int uninstall(struct ct_recording *r) {
     int status = ct_recording_stop(r);
     if (status == CT_ERR_NOT_FOUND)
         return 0; /* it has just ended */
+    ct_recording_note_end(r);
     if (!status) {
         bool clean;
         ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
