@@ -16,6 +16,7 @@
 #define CT_REPORT_FUNCTIONS_H
 
 #include "report/function_cache.h"
+#include "report/tally.h"
 #include <contrail/trace.h>
 
 /* The only list; the names are what the user types. */
@@ -25,8 +26,8 @@
     X(CALLS, "calls")                                                                                                  \
     X(AVG, "avg")                                                                                                      \
     X(MAX, "max")                                                                                                      \
-    X(P50, "p50") X(P95, "p95") X(P99, "p99") X(CPU, "cpu") X(BLOCKED, "blocked") X(PREEMPTED, "preempted")            \
-        X(NAME, "name")
+    X(P50, "p50")                                                                                                      \
+    X(P95, "p95") X(P99, "p99") X(CPU, "cpu") X(BLOCKED, "blocked") X(PREEMPTED, "preempted") X(NAME, "name")
 enum ct_report_sort {
 #define CT_REPORT_SORT_ENUM(name, output) CT_REPORT_BY_##name,
     CT_REPORT_SORT_LIST(CT_REPORT_SORT_ENUM)
@@ -39,6 +40,7 @@ struct ct_report_options {
     uint64_t limit; /* rows; 0: all */
     uint64_t min_calls;
     bool per_thread;
+    enum ct_report_spread spread;
     unsigned workers;               /* 0: one per processor */
     const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
 };
@@ -59,6 +61,10 @@ struct ct_report_row {
     uint64_t open;                                               /* calls that were open at the end */
     uint64_t unpaired; /* calls whose end was lost, and ends whose call was lost */
     bool entry_only;   /* no times */
+    struct {
+        double squares; /* sum */
+        uint64_t p25_ns, p50_ns, p75_ns;
+    } spread; /* of single calls' self or CPU times, when the options ask for it */
 };
 
 struct ct_report {
