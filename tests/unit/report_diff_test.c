@@ -248,7 +248,11 @@ static struct ct_diff_row compare_runs(const struct runs *runs, uint64_t *noise)
     char *directories[CT_DIFF_SIDES][MOST];
     struct ct_trace *traces[CT_DIFF_SIDES][MOST];
     const char *functions[] = {"work", NULL};
-    struct ct_diff_options options = {.select = {.functions = functions}, .next = 1};
+    const struct ct_select select[MOST] = {{.functions = functions},
+                                           {.functions = functions},
+                                           {.functions = functions},
+                                           {.functions = functions}};
+    struct ct_diff_options options = {.select = {select[0], select[0]}, .next = 1};
     for (int s = 0; s < CT_DIFF_SIDES; s++) {
         for (unsigned i = 0; i <= runs->repeats; i++) {
             char *script = script_of(runs->calls[s], runs->ns[s], 77 * i + 5 * (unsigned)s + 1);
@@ -260,6 +264,7 @@ static struct ct_diff_row compare_runs(const struct runs *runs, uint64_t *noise)
             free(script);
         }
         options.more[s] = &traces[s][1];
+        options.more_select[s] = select;
         options.more_count[s] = runs->repeats;
     }
     struct ct_trace *first[CT_DIFF_SIDES] = {traces[0][0], traces[1][0]};
