@@ -149,7 +149,8 @@ int ct_count_thread(struct ct_counter *c, size_t thread) {
                                                              .frames = &c->frames,
                                                              .lost = on_lost,
                                                              .entry_only = is_entry_only,
-                                                             .arg = c});
+                                                             .arg = c,
+                                                             .names = c->names});
     if (!status)
         count_inherited(c);
     while (!status && !c->failed && ct_scan_next(&scan, &event)) {

@@ -295,6 +295,8 @@ static void read_events(struct ct_replay_run *r) {
             ct_replay_code(s, event.timestamp_ns, &record);
         }
         ct_replay_advance(&r->lines, event.timestamp_ns);
+        if (event.sequence + 1 >= s->boundary)
+            ct_replay_skip_next(s, event.sequence + 1);
     }
 }
 
@@ -367,7 +369,7 @@ struct ct_replay_source *ct_replay_add_source(struct ct_replay_run *r, size_t th
     struct ct_replay_source *s = r->sources[thread] = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    *s = (struct ct_replay_source){.replay = r, .thread = thread, .process = process};
+    *s = (struct ct_replay_source){.replay = r, .thread = thread, .process = process, .boundary = UINT64_MAX};
     ct_frames_begin(&s->frames, complete, on_lost, s);
     return s;
 }
@@ -387,6 +389,23 @@ static bool is_entry_only(void *arg, size_t process, uint64_t function) {
     return known && known->entry_only;
 }
 
+int ct_replay_resume(struct ct_replay_source *s) {
+    for (struct ct_frame *frame = NULL; (frame = ct_frames_next(&s->frames, frame));) {
+        const struct ct_cached_function *known = ct_function_cache_get(&s->replay->known, s->process, frame->function);
+        s->event = (struct ct_trace_event){.timestamp_ns = frame->began_ns,
+                                           .function_id = frame->function,
+                                           .thread = s->thread,
+                                           .sequence = frame->sequence,
+                                           .kind = CT_TRACE_CALL,
+                                           .depth = frame->called_at,
+                                           .detail = frame->detail};
+        if (!known)
+            return CT_ERR_NO_MEMORY;
+        begin_call(s, frame, known);
+    }
+    return 0;
+}
+
 /* Begins with the calls that are open at the beginning of the range. *first: position of the first event in it. */
 static int enter_range(struct ct_replay_source *s, uint64_t *first) {
     struct ct_replay_run *r = s->replay;
@@ -402,20 +421,8 @@ static int enter_range(struct ct_replay_source *s, uint64_t *first) {
                                                               .entry_only = is_entry_only,
                                                               .arg = s});
     ct_scan_close(&scan);
-    for (struct ct_frame *frame = NULL; !status && (frame = ct_frames_next(&s->frames, frame));) {
-        const struct ct_cached_function *known = ct_function_cache_get(&r->known, s->process, frame->function);
-        s->event = (struct ct_trace_event){.timestamp_ns = frame->began_ns,
-                                           .function_id = frame->function,
-                                           .thread = s->thread,
-                                           .sequence = frame->sequence,
-                                           .kind = CT_TRACE_CALL,
-                                           .depth = frame->called_at,
-                                           .detail = frame->detail};
-        if (known)
-            begin_call(s, frame, known);
-        else
-            status = CT_ERR_NO_MEMORY;
-    }
+    if (!status)
+        status = ct_replay_resume(s);
     s->gap = scan.gap;
     s->last_ns = scan.last_ns;
     *first = scan.next;
@@ -433,6 +440,9 @@ static int open_range(struct ct_replay_run *r) {
     }
     if (!status)
         status = ct_trace_cursor_open_at(&r->cursor, r->trace, first);
+    for (size_t i = 0; !status && i < r->facts.thread_count; i++)
+        if (r->sources[i])
+            status = ct_replay_skip_open(r->sources[i], first[i]);
     free(first);
     return status;
 }
@@ -463,7 +473,7 @@ static int open_sources(struct ct_replay_run *r) {
         return status;
     if (chosen && r->options->blocks)
         return open_with_code(r);
-    if (chosen && r->options->select.from_ns)
+    if (chosen && (r->options->select.from_ns || r->options->select.functions))
         return open_range(r);
     if (chosen == 1)
         return ct_trace_cursor_open_thread(&r->cursor, r->trace, last, 0);
@@ -473,6 +483,7 @@ static int open_sources(struct ct_replay_run *r) {
 void ct_replay_finish(struct ct_replay_run *r) {
     for (size_t i = 0; i < r->source_count; i++) {
         if (r->sources[i]) {
+            ct_replay_skip_close(r->sources[i]);
             ct_frames_free(&r->sources[i]->frames);
             ct_replay_close_times(r->sources[i]);
             free(r->sources[i]->places);

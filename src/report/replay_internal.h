@@ -33,6 +33,8 @@ struct ct_replay_source {
     uint32_t tid;          /* ... and its number */
     uint64_t next;         /* of a stream: position of the next event */
     uint64_t last_ns;
+    uint64_t boundary;              /* ct_replay_skip_next is called before the event at this position */
+    struct ct_replay_skip *skip;    /* NULL: every event is read */
     struct ct_replay_place *places; /* of blocks, by their number in the file of code */
     size_t place_count;
     struct ct_timeline passed; /* for the frames: durations without waits */
@@ -69,6 +71,15 @@ void ct_replay_event(struct ct_replay_source *s);
 /* Shows the gaps before the event with this number. */
 void ct_replay_gaps(struct ct_replay_source *s, uint64_t sequence);
 void ct_replay_finish(struct ct_replay_run *r);
+
+/* Makes the calls of the open frames, which have none. */
+int ct_replay_resume(struct ct_replay_source *s);
+
+/* Prepares to leave out events of the thread that show nothing, from position `first` on; the cursor is open. */
+int ct_replay_skip_open(struct ct_replay_source *s, uint64_t first);
+/* The next event of the thread is the one at `next`: leaves it out, with others, if it shows nothing. */
+void ct_replay_skip_next(struct ct_replay_source *s, uint64_t next);
+void ct_replay_skip_close(struct ct_replay_source *s);
 
 /* Names the calls around a call that was selected by itself; the caller is at this place. */
 void ct_replay_name_callers(const struct ct_replay_source *s, struct ct_replay_call *call, size_t caller);

@@ -2,7 +2,8 @@
 /* The events of one thread in a range of time, with the calls that are open where the range begins.
  *
  * All readers of calls go through here. What happened before the range costs nothing but the search for its beginning
- * (ct_scan_start): that function is the only one that knows how the open calls are found.
+ * (ct_scan_start): that function is the only one that knows how the open calls are found. Of a large thread, it takes
+ * them from the thread's summary (trace/summary.h) and reads from there; the result is the same.
  *
  *   ct_scan_open(&scan, &setup);      the frames have the open calls: they begin at from_ns, but for their began_ns
  *   for each open frame (ct_frames_next): the reader gives it a `user`
@@ -16,6 +17,7 @@
 
 #include "trace/facts.h"
 #include "trace/frames.h"
+#include <pthread.h>
 
 struct ct_scan_setup {
     struct ct_trace *trace;
@@ -29,6 +31,7 @@ struct ct_scan_setup {
     /* True for a function that is recorded on entry only: its calls open no frame. */
     bool (*entry_only)(void *arg, size_t process, uint64_t function);
     void *arg;
+    pthread_mutex_t *names; /* held while functions are looked up; NULL: nobody else uses the trace */
 };
 
 struct ct_scan {

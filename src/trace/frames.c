@@ -388,6 +388,67 @@ size_t ct_frames_entry(struct ct_frames *f, const struct ct_trace_event *event) 
     return f->running;
 }
 
+/* ---- going on in the middle ---- */
+
+static bool resume_frame(struct ct_frames *f, const struct ct_frames_saved *saved) {
+    bool other = !saved->unknown && saved->called_at & ATF_DEPTH_OTHER;
+    if (saved->caller != CT_NO_FRAME && saved->caller >= f->used)
+        return false;
+    struct ct_frame *frame = other ? new_frame(f, saved->caller) : push_frame(f, saved->caller);
+    if (!frame)
+        return false;
+    frame->function = saved->function;
+    frame->start_ns = frame->began_ns = saved->start_ns;
+    frame->sequence = saved->sequence;
+    frame->detail = saved->detail;
+    frame->called_at = saved->called_at;
+    frame->skipped_ns = saved->skipped_ns;
+    frame->self_ns = saved->self_ns;
+    frame->unknown = saved->unknown;
+    if (other) {
+        frame->depth = saved->called_at;
+        return ct_depths_put(&f->others, frame->depth, place_of(f, frame));
+    }
+    f->open += saved->unknown ? saved->unknown : 1;
+    return true;
+}
+
+/* A saved state knows nothing of waits: those since the call began are taken from the timeline. */
+static void resume_waits(struct ct_frames *f) {
+    struct ct_off ignored = {{0}};
+    if (!f->timeline)
+        return;
+    (void)ct_timeline_pass(f->timeline, f->last_ns, &ignored);
+    for (size_t place = f->newest; place != CT_NO_FRAME; place = f->places[place].older) {
+        struct ct_frame *frame = &f->places[place];
+        uint64_t waited = ct_waits_in(&f->timeline->waits, frame->began_ns, f->last_ns);
+        frame->waited_ns = f->waited_ns - waited; /* their difference counts */
+        frame->skipped_ns -= waited;
+        frame->off_before = f->off;
+    }
+}
+
+bool ct_frames_resume(struct ct_frames *f, const struct ct_frames_state *state) {
+    if (f->used || state->count > MAX_FRAMES || (state->running != CT_NO_FRAME && state->running >= state->count))
+        return false;
+    for (size_t i = 0; i < state->count; i++)
+        if (!resume_frame(f, &state->frames[i]))
+            return false;
+    if (state->trusted > f->row_count || f->others.count + f->row_count != f->count)
+        return false;
+    for (size_t i = state->trusted; i < f->row_count; i++)
+        if (f->places[f->row[i]].unknown)
+            return false;
+    f->trusted = state->trusted;
+    f->running = state->running;
+    f->last_ns = state->last_ns;
+    f->skipped_ns = state->skipped_ns;
+    f->many = state->many;
+    f->after_gap = state->after_gap;
+    resume_waits(f);
+    return true;
+}
+
 /* ---- ends in the row ---- */
 
 /* The innermost trusted frame of the function, in the row. */

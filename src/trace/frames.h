@@ -83,6 +83,23 @@ void ct_frames_begin(struct ct_frames *frames, bool complete, void (*lost)(void 
                      void *arg);
 /* Sets the calls that are open before the first event (ct_trace_open_calls). They began at `ns` at the latest. */
 void ct_frames_inherit(struct ct_frames *frames, const uint64_t *functions, size_t count, uint64_t ns);
+/* The frames as they are in the middle of a thread's events, oldest first. */
+struct ct_frames_saved {
+    uint64_t function, start_ns, sequence, skipped_ns, self_ns;
+    uint64_t unknown;
+    size_t caller; /* number of the frame in this list, or CT_NO_FRAME */
+    uint32_t detail, called_at;
+};
+struct ct_frames_state {
+    const struct ct_frames_saved *frames;
+    size_t count;
+    size_t running; /* number of a frame, or CT_NO_FRAME */
+    size_t trusted;
+    uint64_t last_ns, skipped_ns;
+    bool many, after_gap;
+};
+/* Goes on where a state was saved, after ct_frames_begin. False: no memory, or no frames can be in such a state. */
+bool ct_frames_resume(struct ct_frames *frames, const struct ct_frames_state *state);
 /* Events are missing between the last one and the next. `ns` is the time between the two. */
 void ct_frames_gap(struct ct_frames *frames, uint64_t ns);
 /* Returns the new frame, with `user` NULL; NULL when out of memory. Valid until the next call. */
@@ -116,8 +133,8 @@ size_t ct_frames_caller(const struct ct_frames *frames, const struct ct_frame *f
 /* Place of the caller of a call that opens no frame. The caller runs now: it may be on another stack than the frame
  * before. */
 size_t ct_frames_entry(struct ct_frames *frames, const struct ct_trace_event *event);
-/* The open frames whose calls were seen, in the order of calls: the first after `frame`, or the first of all after NULL.
- * NULL: there are no more. */
+/* The open frames whose calls were seen, in the order of calls: the first after `frame`, or the first of all after
+ * NULL. NULL: there are no more. */
 struct ct_frame *ct_frames_next(const struct ct_frames *frames, const struct ct_frame *frame);
 /* Counts time only from now on: the open frames begin here, but for their began_ns. */
 void ct_frames_clip(struct ct_frames *frames, uint64_t now_ns);

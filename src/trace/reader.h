@@ -175,6 +175,8 @@ struct ct_symbols_module ct_symbols_module_at(const struct ct_symbols *symbols, 
 struct ct_symbols_module ct_symbols_module_of(const struct ct_symbols *symbols, uint32_t id);
 /* The function that contains an offset, or the last one before it; NULL: the offset is before the first. */
 const struct ct_trace_function *ct_symbols_at(struct ct_symbols *symbols, uint32_t module, uint64_t offset);
+/* A hash of the ids of all functions that are recorded on entry only. */
+uint64_t ct_symbols_entry_only(const struct ct_symbols *symbols);
 /* What is wrong with the file; NULL: nothing. */
 const char *ct_symbols_problem(const struct ct_symbols *symbols);
 
@@ -195,6 +197,13 @@ struct trace_thread {
     const struct ct_json_node *manifest; /* NULL: the manifest does not list it */
 };
 
+/* How summaries are made (summary.h): tests have small traces. */
+struct ct_summary_limits {
+    uint64_t least;       /* a thread with fewer events has none; 0: CT_SUMMARY_LEAST; UINT64_MAX: no thread has */
+    uint32_t span_events; /* at least, in a span; 0: 16,384 */
+    bool all_starts;      /* one in each span, whatever it costs */
+};
+
 struct ct_trace {
     char *path;
     struct ct_file_cache cache;
@@ -203,10 +212,17 @@ struct ct_trace {
     struct ct_trace_module *modules;
     size_t process_count, thread_count, module_count;
     bool mangled;
+    struct ct_summary_limits summary;
 };
 
 /* All threads merged by time, each from its own position on (by index; a position after its end gives no events). */
 int ct_trace_cursor_open_at(struct ct_trace_cursor **out, struct ct_trace *trace, const uint64_t *sequences);
+
+/* One thread, from a position on. */
+int ct_trace_cursor_open_thread_at(struct ct_trace_cursor **out, struct ct_trace *trace, size_t thread,
+                                   uint64_t sequence);
+/* Leaves out the events of a thread before the position. */
+void ct_trace_cursor_skip(struct ct_trace_cursor *cursor, size_t thread, uint64_t sequence);
 
 /* True when the thread has a file of code. */
 bool ct_trace_has_code(const struct ct_trace *trace, size_t thread);
