@@ -26,19 +26,19 @@
 struct ct_diff_spread {
     size_t traces;
     uint64_t calls_least, calls_most;
-    uint64_t calls, timed;      /* sums */
-    double time_ns;             /* sum over the traces of the time that is compared */
-    double least_ns, most_ns;   /* of a trace */
-    double variance;            /* of the sum, as far as single calls spread */
-    double typical_ns;          /* sum over the traces of the median of single calls */
+    uint64_t calls, timed;    /* sums */
+    double time_ns;           /* sum over the traces of the time that is compared */
+    double least_ns, most_ns; /* of a trace */
+    double variance;          /* of the sum, as far as single calls spread */
+    double typical_ns;        /* sum over the traces of the median of single calls */
     double typical_least, typical_most;
-    double typical_variance;    /* of the sum of medians */
+    double typical_variance; /* of the sum of medians */
 };
 
 /* What one trace has of a function. */
 struct ct_diff_sample {
     uint64_t calls, timed, time_ns;
-    double squares; /* sum over the single calls */
+    double squares;                  /* sum over the single calls */
     uint64_t p25_ns, p50_ns, p75_ns; /* of single calls */
 };
 
