@@ -117,6 +117,7 @@ class EjectTest(unittest.TestCase):
                 self.assertNotEqual(code, 0, text)
                 self.assertIn("look like those of a recorder that was killed, but they are damaged", text)
                 self.check_runs(evil)
+                evil.end()
 
     def test_heavy(self):
         """Within the bounds of every table, and as much work as possible: cleaned up or not, it ends."""
@@ -125,6 +126,7 @@ class EjectTest(unittest.TestCase):
                 evil = Evil(self, mode)
                 self.attach(evil)
                 self.check_runs(evil)
+                evil.end()
 
     def test_claims(self):
         """That somebody records it already is believed when the kernel confirms it."""
@@ -135,6 +137,7 @@ class EjectTest(unittest.TestCase):
                 self.assertEqual(code, 0, text)
                 self.assertIn("none lost", text)
                 self.check_runs(evil)
+                evil.end()
 
     def test_true_chain(self):
         """What is put right is right: the outermost frame of a chain has the true return address."""
@@ -230,6 +233,7 @@ class EjectTest(unittest.TestCase):
                 self.assertNotEqual(code, 0, text)
                 self.assertIn("still followed for a recorder that was killed", text)
                 self.check_runs(evil)
+                evil.end()
 
     def test_filter_stays(self):
         """Code of the process is not called without its seccomp filter."""
@@ -257,6 +261,7 @@ class EjectTest(unittest.TestCase):
                                                os.path.join(self.dir, "traces"))
                 self.assertNotEqual(code, 0, text)
                 self.check_runs(evil)
+                evil.end()
 
     def test_symbols_of_the_same_code(self):
         """A library whose functions all reach to its end is left alone in bounded time. SIGTERM ends the planning."""

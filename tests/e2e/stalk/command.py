@@ -450,7 +450,7 @@ def test_again_and_again(b):
 
     b.stalk(["--quiet", "--pid", str(pid), "--duration", "10ms"])
     before = size()
-    for i in range(24):
+    for i in range(48 if b.arguments.long else 12):
         events = ("call,ret", "none", "block")[i % 3]
         if i % 4 == 3:
             recorder = b.begin(pid, "--events", events)
