@@ -2,7 +2,7 @@
 /* How a recording gets into its target: plan, stop, inject, hook. recording_leave.c has the way back. Runs on the
  * session's thread. Between stop and resume the target is stopped, so only what must happen there does. */
 #include "session/recording_install.h"
-#include "remote/frames.h"
+#include "remote/namespace.h"
 #include "session/children.h"
 #include "session/confirm.h"
 #include "session/follower.h"
