@@ -332,8 +332,8 @@ static int run_export(int argc, char **argv) {
     int code = ct_options_parse(&ct_command_export, argc, argv, &options, &operands);
     if (code >= 0)
         return code;
-    char *newest = operands.count ? NULL : ct_find_newest_session("traces");
-    job.trace = operands.count ? operands.at[0] : newest ? newest : "traces";
+    char *newest = operands.count ? NULL : ct_find_newest_session(ct_reading_root());
+    job.trace = operands.count ? operands.at[0] : newest ? newest : ct_reading_root();
     job.outcome = mmap(NULL, sizeof *job.outcome, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     code =
         job.outcome == MAP_FAILED ? ct_message_fail(CT_ERR_NO_MEMORY, NULL) : export_trace(&job, &operands, &options);

@@ -116,8 +116,8 @@ size_t ct_frames_caller(const struct ct_frames *frames, const struct ct_frame *f
 /* Place of the caller of a call that opens no frame. The caller runs now: it may be on another stack than the frame
  * before. */
 size_t ct_frames_entry(struct ct_frames *frames, const struct ct_trace_event *event);
-/* The open frames whose calls were seen, in the order of calls: the first after `frame`, or the first of all after NULL.
- * NULL: there are no more. */
+/* The open frames whose calls were seen, in the order of calls: the first after `frame`, or the first of all after
+ * NULL. NULL: there are no more. */
 struct ct_frame *ct_frames_next(const struct ct_frames *frames, const struct ct_frame *frame);
 /* Counts time only from now on: the open frames begin here, but for their began_ns. */
 void ct_frames_clip(struct ct_frames *frames, uint64_t now_ns);

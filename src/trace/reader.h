@@ -9,11 +9,14 @@
 #include "trace/packed_block.h"
 #include <contrail/trace.h>
 
+#define CT_MANIFEST_LIMIT (UINT64_C(1) << 30) /* bytes that are read of one */
+
 /* ---- directories (find.c) ---- */
 
 /* Finds the numbers N of all PREFIX_N in a directory, sorted, malloc'ed. Returns 0 or an errno. */
 int ct_find_numbered(const char *directory, const char *prefix, uint32_t **numbers, size_t *count);
-/* The newest session under `root` that contains a process, malloc'ed; NULL: none. */
+/* The newest session under `root` that contains a process, malloc'ed; NULL: none. One with nothing to show (finished,
+ * without events and counts) is the newest only when there is no other. */
 char *ct_find_newest_session(const char *root);
 bool ct_find_exists(const char *directory, const char *name);
 
