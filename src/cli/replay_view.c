@@ -275,6 +275,16 @@ static void print_damage(struct ct_replay_view *v, const struct ct_replay_line *
 
 /* ---- a line ---- */
 
+/* The calls around a call that was selected by itself. */
+static void print_callers(struct ct_replay_view *v, const struct ct_replay_line *line) {
+    if (!line->callers)
+        return;
+    ct_printer_colour(v->printer, CT_COLOUR_DIM);
+    ct_printer_text(v->printer, "  in ");
+    ct_printer_name(v->printer, line->callers, 0);
+    ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
+}
+
 static int print_line(void *arg, const struct ct_replay_line *line, uint64_t at) {
     struct ct_replay_view *v = arg;
     if (v->limit && v->lines == v->limit) {
@@ -297,6 +307,7 @@ static int print_line(void *arg, const struct ct_replay_line *line, uint64_t at)
         print_damage(v, line);
     else
         print_call(v, line);
+    print_callers(v, line);
     ct_printer_bytes(v->printer, "\n", 1);
     return ct_printer_wanted(v->printer) ? 0 : CT_REPLAY_VIEW_STOP;
 }

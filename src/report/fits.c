@@ -301,6 +301,15 @@ static void free_marks(struct marks *marks, size_t threads) {
     free(marks);
 }
 
+uint64_t ct_fits_kept(const struct ct_fits *fits) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < fits->thread_count; i++)
+        for (size_t k = 0; k < fits->kept[i].count; k++)
+            for (size_t w = 0; fits->kept[i].chunks[k] && w < CHUNK_BITS / WORD_BITS; w++)
+                count += (uint64_t)__builtin_popcountll(fits->kept[i].chunks[k][w]);
+    return count;
+}
+
 void ct_fits_free(struct ct_fits *fits) {
     if (!fits)
         return;

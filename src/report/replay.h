@@ -64,6 +64,7 @@ struct ct_replay_options {
         size_t thread;
         uint64_t sequence;
     } * one;
+    size_t only_thread;             /* 1 + index of the only thread to show; 0: all selected ones */
     const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
 };
 

@@ -396,6 +396,17 @@ const struct ct_trace_function *ct_trace_function(const struct ct_trace *trace, 
     return ct_symbols_find(ct_trace_symbols(trace, process), id);
 }
 
+const char *ct_trace_program(const struct ct_trace *trace, size_t process) {
+    for (size_t i = 0; i < trace->module_count; i++) {
+        const struct ct_trace_module *module = &trace->modules[i];
+        if (module->process != process)
+            continue;
+        const char *slash = strrchr(module->path, '/');
+        return slash ? slash + 1 : module->path;
+    }
+    return "";
+}
+
 int ct_trace_open_calls(struct ct_trace *trace, size_t thread, uint64_t **functions, size_t *count) {
     *functions = NULL;
     *count = 0;

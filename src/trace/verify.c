@@ -584,7 +584,22 @@ static void check_orphans(struct verifier *verifier, size_t index) {
     verifier->gaps = false;
 }
 
-int ct_trace_verify(struct ct_trace *trace, void (*report)(void *arg, const char *sentence), void *arg) {
+/* Number of the process's threads that are wanted. */
+static size_t count_wanted(const struct ct_trace *trace, size_t process, bool (*wanted)(void *arg, size_t thread),
+                           void *arg, bool *all) {
+    size_t count = 0;
+    *all = true;
+    for (size_t i = 0; i < trace->thread_count; i++)
+        if (trace->threads[i].info.process == process) {
+            bool yes = wanted(arg, i);
+            count += yes;
+            *all &= yes;
+        }
+    return count;
+}
+
+int ct_trace_verify_some(struct ct_trace *trace, bool (*wanted)(void *arg, size_t thread),
+                         void (*report)(void *arg, const char *sentence), void *arg) {
     struct ct_facts facts;
     struct verifier verifier = {.trace = trace, .facts = &facts, .complain = report, .arg = arg};
     struct thread_check *check = calloc(1, sizeof *check);
@@ -592,10 +607,15 @@ int ct_trace_verify(struct ct_trace *trace, void (*report)(void *arg, const char
         free(check);
         return CT_ERR_NO_MEMORY;
     }
-    for (size_t i = 0, thread = 0; i < trace->process_count; i++) {
+    for (size_t i = 0; i < trace->process_count; i++) {
+        bool all;
+        if (!count_wanted(trace, i, wanted, arg, &all) && !all)
+            continue;
         check_process(&verifier, i);
-        for (; thread < trace->thread_count && trace->threads[thread].info.process == i; thread++)
-            check_thread(&verifier, check, &trace->threads[thread]);
+        for (size_t thread = 0; thread < trace->thread_count; thread++)
+            if (trace->threads[thread].info.process == i && wanted(arg, thread))
+                check_thread(&verifier, check, &trace->threads[thread]);
+        verifier.gaps |= !all; /* the call of a return may be in a thread that was not read */
         check_orphans(&verifier, i);
     }
     free(check->frames.known.functions);
@@ -605,4 +625,13 @@ int ct_trace_verify(struct ct_trace *trace, void (*report)(void *arg, const char
     free(verifier.orphans.functions);
     ct_facts_free(&facts);
     return verifier.failed ? CT_ERR_BAD_FILE : 0;
+}
+
+static bool any_thread(void *arg, size_t thread) {
+    (void)arg, (void)thread;
+    return true;
+}
+
+int ct_trace_verify(struct ct_trace *trace, void (*report)(void *arg, const char *sentence), void *arg) {
+    return ct_trace_verify_some(trace, any_thread, report, arg);
 }
