@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The events of one thread in a range of time: see scan.h. */
 #include "report/scan.h"
+#include "report/scan_skip.h"
 #include "trace/reader.h"
 #include "trace/summary.h"
 
@@ -110,7 +111,7 @@ static void enter_range(struct ct_scan *s) {
 /* ---- the scan ---- */
 
 int ct_scan_start(struct ct_scan *s, const struct ct_scan_setup *setup) {
-    *s = (struct ct_scan){.setup = *setup, .facts = &setup->facts->threads[setup->thread]};
+    *s = (struct ct_scan){.setup = *setup, .boundary = UINT64_MAX, .facts = &setup->facts->threads[setup->thread]};
     ct_frames_begin(setup->frames, s->facts->complete, ignore_lost, setup->arg);
     s->next = ct_trace_thread_at(setup->trace, setup->thread)->first_sequence;
     if (setup->from_ns) {
@@ -131,10 +132,12 @@ int ct_scan_open(struct ct_scan *s, const struct ct_scan_setup *setup) {
     int status = ct_scan_start(s, setup);
     if (!status && !s->cursor)
         status = ct_trace_cursor_open_thread(&s->cursor, setup->trace, setup->thread, 0);
-    return status;
+    return status ? status : ct_scan_skip_open(s);
 }
 
 bool ct_scan_next(struct ct_scan *s, struct ct_trace_event *event) {
+    if (s->next >= s->boundary)
+        ct_scan_skip_next(s, s->next);
     if (s->has_waiting)
         *event = s->waiting;
     else if (s->past || !ct_trace_cursor_next(s->cursor, event))
@@ -144,6 +147,7 @@ bool ct_scan_next(struct ct_scan *s, struct ct_trace_event *event) {
         s->past = true;
         return false;
     }
+    s->next = event->sequence + 1;
     s->now_ns = event->timestamp_ns;
     pass_gaps(s, event);
     s->last_ns = event->timestamp_ns;
@@ -165,6 +169,7 @@ uint64_t ct_scan_end(const struct ct_scan *s) {
 }
 
 void ct_scan_close(struct ct_scan *s) {
+    ct_scan_skip_close(s);
     if (s->cursor)
         ct_trace_cursor_close(s->cursor);
     s->cursor = NULL;
