@@ -3,7 +3,7 @@
  *
  *   summary.cts = header (128), spans, bitmaps, functions, calls, starts, frames
  *
- * It holds nothing that the events do not say: it may be deleted at any time, and is made again when it does not fit. */
+ * It says nothing that the events do not say: it may be deleted at any time, and is made again when it does not fit. */
 #ifndef CT_ABI_SUMMARY_H
 #define CT_ABI_SUMMARY_H
 

@@ -8,6 +8,7 @@
 #include "cli/record_text.h"
 #include "cli/signals.h"
 #include "cli/summaries.h"
+#include "trace/summary.h"
 #include <limits.h>
 #include <contrail/session.h>
 #include <errno.h>
@@ -250,6 +251,13 @@ static bool is_over(const struct ct_session_event *what) {
     return what->kind == CT_SESSION_EVENT_EXITED || what->kind == CT_SESSION_EVENT_REPLACED;
 }
 
+/* The directory of a session that may have a large thread, malloc'ed; NULL: it has none. */
+static char *large_trace(const struct recording *r) {
+    struct ct_session_statistics s = {.size = sizeof s};
+    ct_session_statistics(r->session, &s);
+    return s.events >= CT_SUMMARY_LEAST ? strdup(ct_session_directory(r->session)) : NULL;
+}
+
 /* Returns the exit code. */
 static int finish_recording(struct recording *r, int status, const struct ct_session_event *what) {
     if (status >= 0 && what->kind == CT_SESSION_EVENT_DISK_FULL) {
@@ -266,7 +274,7 @@ static int finish_recording(struct recording *r, int status, const struct ct_ses
         say_ended(r);
     if (status >= 0 && r->options->directory)
         snprintf(r->options->directory, PATH_MAX, "%s", ct_session_process_directory(r->session));
-    char *directory = status >= 0 ? strdup(ct_session_directory(r->session)) : NULL;
+    char *directory = status >= 0 ? large_trace(r) : NULL;
     ct_session_destroy(r->session);
     r->session = NULL;
     ct_signals_recorded();

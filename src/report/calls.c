@@ -3,7 +3,7 @@
 #include "report/calls.h"
 #include "base/json_write.h"
 #include "report/fits.h"
-#include "report/scan.h"
+#include "report/scan_skip.h"
 #include "trace/reader.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,6 +17,7 @@ struct search {
     enum ct_calls_order order;
     size_t most;
     struct ct_frames frames;
+    uint64_t least_ns; /* shorter calls are not among them */
     size_t thread, process;
     bool failed; /* out of memory */
 };
@@ -144,12 +145,14 @@ static int read_thread(struct search *s, const struct ct_facts *facts, const str
                                                              .frames = &s->frames,
                                                              .lost = on_lost,
                                                              .entry_only = is_entry_only,
-                                                             .arg = s});
+                                                             .arg = s,
+                                                             .least_ns = s->least_ns});
     while (!status && !s->failed && ct_scan_next(&scan, &event))
         on_event(s, &event);
     uint64_t end_ns = status ? 0 : ct_scan_end(&scan);
     while (!status && ct_frames_take(&s->frames, end_ns, &frame))
         on_call_end(s, &frame, end_ns, true);
+    s->calls->fitting += scan.left_out;
     ct_scan_close(&scan);
     return status ? status : s->failed ? CT_ERR_NO_MEMORY : 0;
 }
@@ -162,6 +165,8 @@ static int read_threads(struct search *s, const struct ct_select *select, const 
         return status;
     status = ct_fits_make(&fits, s->trace, &facts, select, CT_FITS_FUNCTIONS, directories);
     s->fits = fits;
+    if (!status && !fits && s->order == CT_CALLS_SLOWEST && !select->from_ns && !select->to_ns)
+        status = ct_scan_nth_longest(s->trace, &facts, select, s->most, &s->least_ns);
     for (size_t i = 0; i < ct_trace_thread_count(s->trace) && !status; i++)
         if (ct_select_thread(select, s->trace, i))
             status = read_thread(s, &facts, select, i);
