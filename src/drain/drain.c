@@ -367,6 +367,7 @@ static void take_all(struct ct_drain *d, struct found_chunk *list) {
     watch_level(d);
     d->found = d->cut = false;
     d->chunks_left = 2 * d->lane->chunk_count;
+    ct_detail_watch_marks(d);
     size_t count = list_chunks(d, list);
     qsort(list, count, sizeof *list, by_thread_and_number);
     for (size_t i = 0, n; i < count; i += n) {
@@ -462,7 +463,7 @@ static void drain_until_stopped(struct ct_drain *d, struct found_chunk *list) {
             free_quarantined(d);
             d->every_second(d->every_second_arg);
         }
-        pause_ms = memory_is_short(d) && d->found ? 0
+        pause_ms = (memory_is_short(d) && d->found) || (d->detail && d->detail->more) ? 0
                    : idle > IDLE_PASSES           ? d->interval_ms * IDLE_FACTOR
                                                   : d->interval_ms;
     } while (pause_for(d, pause_ms));
@@ -565,6 +566,7 @@ void ct_drain_free(struct ct_drain *d) {
         free(t->stack);
         free(t->gaps);
         free(t->detail.runs);
+        free(t->detail.calls);
         free(t);
     }
     ct_detail_free(d);

@@ -197,6 +197,22 @@ void ct_drain_put_signals(struct ct_drain *d, bool all) {
             place_signal(d, t);
 }
 
+static bool has_mark(const struct ct_drain_signals *list) {
+    for (const struct ct_drain_signal *s = list->first; s; s = s->next)
+        if (s->record.mark[0])
+            return true;
+    return false;
+}
+
+bool ct_drain_awaits_marks(struct ct_drain *d) {
+    if (__atomic_load_n(&d->signal_count, __ATOMIC_ACQUIRE) || has_mark(&d->strays))
+        return true;
+    for (const struct ct_drain_thread *t = d->threads; t; t = t->next)
+        if (t->writer && has_mark(&t->waiting))
+            return true;
+    return false;
+}
+
 void ct_drain_free_signals(struct ct_drain *d) {
     free_list(&d->signals);
     free_list(&d->strays);

@@ -174,6 +174,9 @@ struct ct_block {
     struct ct_counters own_counters;
     /* Detail (agent/agent_detail.c): size of the thread's segments, in chunks; how many it has had. */
     uint32_t detail_home, detail_serial;
+    uint32_t detail_open;    /* its segment with records of open calls, from 1; 0: none */
+    uint32_t detail_carried; /* the outermost frames whose records are there */
+    uint32_t detail_marking; /* the next record is that of a mark */
     uint32_t waits; /* how often the thread has looked for room in vain since it last found some (agent/agent_lane.c) */
     size_t size;    /* of the whole mapping */
     /* 0: free; 1: a thread's; 2: changing between the two; CT_BLOCK_STRAY: threads without a block find it */

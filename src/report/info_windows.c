@@ -22,6 +22,9 @@ static char *join_reasons(const struct ct_json_node *list, uint64_t *marks) {
         *marks += count;
         fprintf(out, "%s%s", reason == ct_json_first(list) ? "" : ", ",
                 ct_json_text(ct_json_get(reason, "trigger", NULL), "?"));
+        const char *label = ct_json_text(ct_json_get(reason, "label", NULL), "");
+        if (*label)
+            fprintf(out, " \"%s\"", label);
         if (count > 1)
             fprintf(out, " (%llu times)", (unsigned long long)count);
     }
@@ -42,7 +45,7 @@ int ct_info_read_windows(struct ct_info *info, const struct ct_json_node *root) 
         w->mark_ns = read_number(node, "first_mark_ns");
         w->pre_ns = read_number(node, "pre_roll_ns");
         w->post_ns = read_number(node, "post_roll_ns");
-        w->records = read_number(node, "records");
+        w->records = read_number(node, "records") + read_number(node, "older_records");
         w->pre = ct_json_text(ct_json_get(node, "pre_roll", NULL), "");
         w->post = ct_json_text(ct_json_get(node, "post_roll", NULL), "");
         w->reasons = join_reasons(ct_json_get(node, "reasons", NULL), &w->marks);
