@@ -12,8 +12,9 @@
 #define AFTER_NS    30000000ull
 #define SCARCE      4u         /* one segment in this many must be free, or those of ended threads are freed */
 #define PASS_BYTES  (8u << 20) /* of segments that one pass takes: the index must not wait for long */
-#define HELD_PASSES 64u        /* passes in a row that wait for marks, at most */
+#define HELD_PASSES 40u        /* passes in a row that wait for marks, at most */
 #define NUMBERS     (1u << 28) /* of records, until they begin again */
+#define HELD_SIGNALS 1024u     /* whose registers wait meanwhile, at most */
 #define LAST_EVENTS 100u       /* of each thread, which a mark keeps however old they are */
 
 /* ---- writing records ---- */
@@ -63,6 +64,11 @@ static void write_record(struct ct_drain *drain, struct ct_drain_thread *t, cons
     ct_drain_put_registers(drain, t, seq);
     if (!t->writer || !open_writer(drain, t))
         return;
+    if (seq < t->detail.next_seq) { /* registers of a later signal could not wait for it */
+        t->detail.lost++;
+        return;
+    }
+    t->detail.next_seq = seq + 1;
     memset(out, 0, sizeof *out);
     uint32_t more = returned ? put_return(drain->lane, in, out) : put_call(drain->lane, in, out);
     out->event.total_length = (uint32_t)sizeof *out + more;
@@ -408,7 +414,8 @@ static void flush_writers(struct ct_drain *drain) {
 static bool must_hold(struct ct_drain *drain) {
     struct ct_detail *d = drain->detail;
     bool waits = d->marks_waiting || ct_drain_awaits_marks(drain);
-    bool holds = waits && drain->windows->options.detail == CT_SESSION_DETAIL_MARKED && d->held < HELD_PASSES;
+    bool holds = waits && drain->windows->options.detail == CT_SESSION_DETAIL_MARKED && d->held < HELD_PASSES &&
+                 drain->placed_count < HELD_SIGNALS;
     d->held = holds ? d->held + 1 : waits ? d->held : 0;
     return holds;
 }

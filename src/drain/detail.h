@@ -38,6 +38,7 @@ struct ct_detail_thread {
     uint64_t first_ns, newest_ns;    /* of its first and newest numbered event */
     uint64_t last_number;            /* of the last record that was taken, or is not wanted */
     uint64_t last_ns;                /* its time; 0: none yet */
+    uint64_t next_seq;               /* records of events before this position can no longer be written */
     uint64_t written, lost, limited, bytes;
     uint64_t ended_at;
     struct ct_detail_calls *calls; /* detail_open.c; NULL: none yet */
@@ -123,8 +124,9 @@ void ct_detail_forget_open(struct ct_drain_thread *thread);
 /* Moments were marked: from now on ct_detail_is_kept is true for the calls of all threads that were open then, and for
  * each thread's last `events` records. */
 void ct_detail_keep(struct ct_drain *drain, const struct ct_detail_span *span, uint64_t events);
-/* Runs before ct_detail_keep: the thread's record with this number is a mark, its last events are those before it. */
-void ct_detail_keep_before(struct ct_drain_thread *thread, uint32_t number);
+/* Runs before ct_detail_keep: the thread's record with this number is a mark, or a signal is before it; its last events
+ * are those before it. */
+void ct_detail_keep_before(struct ct_drain_thread *thread, uint64_t number);
 bool ct_detail_is_kept(const struct ct_detail_thread *thread, uint64_t number);
 /* Position and time of a kept call. */
 bool ct_detail_kept_place(const struct ct_detail_thread *thread, uint64_t number, uint64_t *seq, uint64_t *ns);

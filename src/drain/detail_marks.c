@@ -72,7 +72,7 @@ static bool take_mark(struct ct_drain *drain, const struct ct_shm_mark *m) {
     if (events && t && !ct_windows_wants(w, ns)) /* in a window, what was before is already wanted */
         pre = time_before(drain, t, m, ns, events);
     if (t && m->number)
-        ct_detail_keep_before(t, m->number);
+        ct_detail_keep_before(t, ct_detail_number(&t->detail, m->number));
     ct_windows_mark_from(drain->windows, ns, text, t ? t->tid : 0, ct_drain_function(drain, m->hook), pre);
     return true;
 }

@@ -152,13 +152,12 @@ void ct_detail_keep(struct ct_drain *drain, const struct ct_detail_span *span, u
             keep_of(&t->detail, span, events);
 }
 
-void ct_detail_keep_before(struct ct_drain_thread *thread, uint32_t number) {
+void ct_detail_keep_before(struct ct_drain_thread *thread, uint64_t number) {
     struct ct_detail_calls *c = calls_of(&thread->detail);
-    uint64_t full = ct_detail_number(&thread->detail, number);
-    if (!c || !full)
+    if (!c || !number)
         return;
-    c->first_mark = c->first_mark && c->first_mark < full ? c->first_mark : full;
-    c->last_mark = c->last_mark > full ? c->last_mark : full;
+    c->first_mark = c->first_mark && c->first_mark < number ? c->first_mark : number;
+    c->last_mark = c->last_mark > number ? c->last_mark : number;
 }
 
 static const struct call *kept_call(const struct ct_detail_thread *t, uint64_t number) {

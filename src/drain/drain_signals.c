@@ -107,6 +107,7 @@ static void write_registers(struct ct_drain *d, struct ct_drain_thread *t, const
     uint32_t sequence = status ? ATF_NO_DETAIL : ct_detail_writer_add(t->detail.writer, &out.signal.event);
     if (sequence != ATF_NO_DETAIL) {
         ct_thread_writer_link(t->writer, s->seq, sequence);
+        t->detail.next_seq = s->seq + 1;
         t->detail.written++;
     }
     d->error = d->error ? d->error : status;
@@ -157,8 +158,10 @@ static void place_signal(struct ct_drain *d, struct ct_drain_thread *t) {
     d->time_start = d->time_start ? d->time_start : t->last_ns;
     d->time_end = t->last_ns > d->time_end ? t->last_ns : d->time_end;
     d->found = true;
-    if (s->record.mark[0] && d->windows)
+    if (s->record.mark[0] && d->windows) {
         ct_windows_mark(d->windows, t->last_ns, s->record.mark, t->tid, 0);
+        ct_detail_keep_before(t, t->detail.newest + 1);
+    }
     append_signal(&t->placed, s);
     d->placed_count++;
 }

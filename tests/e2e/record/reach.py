@@ -17,7 +17,7 @@ import atf
 import detail_file
 import session_case
 
-STEPS = 100000
+STEPS = 40000
 
 # Makes a known number of calls. Then it crashes, returns less than 0, gets a signal, ends, or hangs.
 PROGRAM = r"""
@@ -112,8 +112,8 @@ class Reach(session_case.SessionCase):
         self.assertEqual(sorted(set(counts)), counts)  # each is larger than the one before
         self.assertGreater(counts[0], 10000)
         self.assertGreater(counts[1], 2 * counts[0])
-        # 4 * STEPS calls and returns in both rounds, and what called them
-        self.assertEqual([r[2] for r in records if r[0] == "step" and r[1] == detail_file.CALL], 2 * list(range(STEPS)))
+        # everything
+        self.assertEqual([r[2] for r in records if r[0] == "step" and r[1] == detail_file.CALL], 3 * list(range(STEPS)))
         window = trace.manifest["windows"][0]
         self.assertEqual(window["pre_roll"], "cut by the start")
 
@@ -189,9 +189,9 @@ class Reach(session_case.SessionCase):
         self.assertIn('"it hangs"', self.shown("replay"))
 
     def test_rolls_of_a_mark(self):
-        process, pid = self.hanging("--post-roll-ms", "1")
+        process, pid = self.hanging("--post-roll-ms", "1", "--detail-mem", "16M", "--pre-roll-ms", "600000")
         self.assertEqual(self.ctl(pid, "mark", "--pre-roll", "10m", "--post-roll", "20ms").returncode, 0)
-        self.wait_for(pid, lambda status: status["detail"]["written"] >= 8000)  # all of it
+        self.wait_for(pid, lambda status: status["detail"]["written"] >= 12000)  # all of it
         self.assertEqual(self.ctl(pid, "mark", "--pre-roll-events", "3", "--label", "second").returncode, 0)
         for words in (["--label", "x" * 80], ["--label", "a\tb"], ["--pre-roll", "2h"], ["--pre-roll-events", "0"]):
             done = self.ctl(pid, "mark", *words)
