@@ -128,6 +128,8 @@ struct ct_shm_detail {
         struct {
             uint64_t registers[2]; /* rax rdx; two vector registers may follow the structure */
             uint64_t return_address, frame_pointer, stack_pointer;
+            /* at the call (at most CT_ENTERED_ERRNO; CT_ERRNO_UNKNOWN), and now; both 0 where the thread's is not known */
+            uint32_t errno_before, errno_after;
         } ret;
     };
 };
@@ -140,7 +142,8 @@ CT_ASSERT_DETAIL_AT(call.frame_pointer, CT_DETAIL_FP);
 CT_ASSERT_DETAIL_AT(call.stack_pointer, CT_DETAIL_SP);
 CT_ASSERT_DETAIL_AT(call.stack_size, CT_DETAIL_STACK_SIZE);
 CT_ASSERT_DETAIL_AT(call.stack, CT_DETAIL_STACK);
-CT_ASSERT_DETAIL_AT(ret.stack_pointer, CT_DETAIL_RETURN_SIZE - 8);
+CT_ASSERT_DETAIL_AT(ret.errno_before, CT_DETAIL_ERRNO);
+CT_ASSERT_DETAIL_AT(ret.errno_after, CT_DETAIL_RETURN_SIZE - 4);
 #undef CT_ASSERT_DETAIL_AT
 #define CT_SHM_DETAIL_OWNER(slot, generation) ((uint64_t)(slot) | (uint64_t)((generation)&0xffff) << 14)
 /* the key has its highest bit set, so zeroed memory is never a record */
@@ -266,6 +269,7 @@ struct ct_shm_control {
     uint64_t pre_counts;  /* controller: the pre-roll, in counts of the counter; 0: threads keep one segment */
     uint32_t pre_records; /* controller: the pre-roll in records; 0: it is not given */
     uint32_t large;       /* controller, before the start: the number of large segments, which come first */
+    int64_t errno_offset; /* controller, before the start: of errno from the thread pointer; 0: not known */
 };
 _Static_assert(__builtin_offsetof(struct ct_shm_control, agent_state) == 56, "agent_state");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, liveness) == 128, "liveness");

@@ -23,6 +23,7 @@
 #define VECTORS    128u /* bytes of eight vector registers */
 #define NEWCOMERS  8u   /* one segment in this many is for threads that have none */
 #define NO_SEGMENT (1ull << 63)
+#define COUNTS     ((1ull << CT_ENTERED_BITS) - 1)
 
 static struct {
     struct ct_shm_control *control;
@@ -48,6 +49,20 @@ void ct_agent_detail_open(uint64_t shm) {
     detail.on = c->segment_count != 0;
 }
 
+/* Where the thread's errno is, if that is certainly mapped as long as the thread runs: in the page that its thread
+ * pointer points to, or where a read just now worked. (A thread without a C library may have a thread pointer all the
+ * same.) */
+static const uint32_t *find_errno(const struct ct_block *b) {
+    const uint64_t page = 4096, offset = (uint64_t)detail.control->errno_offset, at = b->thread_pointer + offset;
+    uint32_t value;
+    bool near = (at ^ b->thread_pointer) < page, known = detail.on && offset && !(at & 3);
+    return known && (near || !ct_os_peek(at, &value, sizeof value)) ? (const uint32_t *)at : &b->no_errno;
+}
+
+void ct_agent_detail_moved(struct ct_block *b) {
+    b->errno_at = find_errno(b);
+}
+
 void ct_agent_detail_begin(struct ct_block *b) {
     const struct ct_shm_control *c = detail.control;
     b->detail_cursor = NO_SEGMENT;
@@ -57,6 +72,7 @@ void ct_agent_detail_begin(struct ct_block *b) {
     b->waits = 0;
     b->ordinal = CT_TAG_STEP;
     b->stack_low = b->stack_high = 0;
+    ct_agent_detail_moved(b);
     if (!detail.on)
         return;
     b->fn_detail = (uint64_t)&ct_agent_detail_reserve;
@@ -519,7 +535,7 @@ static bool trigger_fires(const struct ct_shm_trigger *t, const struct ct_detail
     case CT_SHM_ON_RETURN:
         return returned && ct_trigger_compares(t->compare, t->value, value);
     case CT_SHM_ON_SLOW:
-        return returned && note->entered && note->stamp - note->entered >= t->counts;
+        return returned && note->entered && ((note->stamp - note->entered) & COUNTS) >= t->counts;
     default:
         return false;
     }

@@ -6,9 +6,18 @@
 
 #define BYTES CT_SHM_DETAIL_CHUNK
 
-/* When the frame was entered, as its record says but for bit 0; see ENTER in hook/stubs_x64.S. */
+/* When the frame was entered: what a word of CT_ENTERED_BITS has of the time. */
+static uint64_t time_in(uint64_t word) {
+    return word & ((1ull << CT_ENTERED_BITS) - 1) & ~1ull;
+}
+
 static uint64_t entered(const struct ct_shadow *e) {
-    return e->data & ~1ull;
+    return time_in(e->data);
+}
+
+/* Times go round. */
+static bool is_before(uint64_t a, uint64_t b) {
+    return time_in(b - a) - 1 < 1ull << (CT_ENTERED_BITS - 1);
 }
 
 static uint32_t slots_of_chunk(const struct ct_block *b) {
@@ -27,14 +36,14 @@ static uint32_t depth_of(const struct ct_block *b) {
 void ct_agent_open_trim(struct ct_block *b, uint64_t slots) {
     uint32_t count = b->detail_carried, depth = depth_of(b);
     count = count < depth ? count : depth;
-    while (count && (slot_at(b, slots, count - 1)->stamp & ~1ull) != entered(&b->base[count]))
+    while (count && time_in(slot_at(b, slots, count - 1)->stamp) != entered(&b->base[count]))
         count--;
     b->detail_carried = count;
 }
 
 bool ct_agent_open_has(const struct ct_block *b, const struct ct_agent_old_chunk *chunk) {
     uint32_t next = b->detail_carried;
-    return next < depth_of(b) && entered(&b->base[next + 1]) < chunk->until;
+    return next < depth_of(b) && is_before(entered(&b->base[next + 1]), time_in(chunk->until));
 }
 
 /* The record of a call that was entered at this time; NULL: it is not in the chunk. */
@@ -42,7 +51,7 @@ static const struct ct_shm_detail *find_record(const struct ct_block *b, uint64_
     for (uint64_t at = start; at + b->call_size <= start + BYTES; at += 8) {
         const struct ct_shm_detail *r = (const struct ct_shm_detail *)at;
         uint64_t tag = (uint64_t)r->hook << 32 | r->tag;
-        if ((r->stamp & ~1ull) == stamp && (r->tag & CT_TAG_KIND) == CT_EVENT_CALL &&
+        if (time_in(r->stamp) == stamp && (r->tag & CT_TAG_KIND) == CT_EVENT_CALL &&
             r->check == (r->stamp * (uint64_t)(int64_t)CT_DETAIL_MIX ^ tag ^ b->detail_key))
             return r;
     }

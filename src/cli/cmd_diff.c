@@ -9,7 +9,7 @@ struct options {
     int sort;
     uint64_t limit, min_change, next;
     struct ct_option_list functions, modules;
-    bool json, mangled;
+    bool json, mangled, allow_damaged;
 };
 
 /* ---- the table ---- */
@@ -182,14 +182,16 @@ static int run_diff(int argc, char **argv) {
         code = ct_reading_open_next(&traces[s], &(struct ct_operands){.count = 1, .at = operands.at + s});
         if (code >= 0)
             traces[s] = NULL;
-        else if (options.mangled)
+        else
+            ct_reading_report_damage(traces[s]);
+        if (traces[s] && options.mangled)
             ct_trace_keep_mangled(traces[s]);
     }
     if (code < 0)
         code = diff_traces(traces, &options);
     for (int s = 0; s < CT_DIFF_SIDES; s++)
         if (traces[s])
-            ct_trace_close(traces[s]);
+            code = ct_reading_close(traces[s], code, options.allow_damaged);
     ct_options_release(&ct_command_diff, &options);
     return code;
 }
@@ -215,6 +217,7 @@ static const struct ct_option option_table[] = {
      "only functions of modules whose file name matches"},
     CT_OPTION_MANGLED(struct options),
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON, times in nanoseconds"},
+    CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };
 
@@ -238,7 +241,8 @@ const struct ct_command ct_command_diff = {
         "too: with the program's own module, differences in the C library do not count.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0 done, whether they differ or not, 64 usage, 69 there is no such trace\n",
+             "  0 done, whether they differ or not, 64 usage, 65 parts of a trace are missing,\n"
+             "  69 there is no such trace\n",
     .examples = "contrail diff traces/session_20250102_030405 traces/session_20250102_040506\n"
                 "contrail diff --module server --min-change 10 before after\n"
                 "contrail diff --sort calls --limit 0 --json before after",

@@ -33,7 +33,7 @@
 struct options {
     int format, weight;
     const char *output;
-    bool mangled;
+    bool mangled, allow_damaged;
 };
 
 /* The reader's results, in shared memory. */
@@ -41,6 +41,7 @@ struct outcome {
     int code;   /* exit code when the reader could not open the trace, after its message; -1: it could */
     int status; /* of the export */
     int signal; /* signal that ended the reader */
+    bool damaged;
     struct ct_export_result result;
 };
 
@@ -267,11 +268,13 @@ static void read_trace(struct job *job, const struct ct_operands *operands, bool
         _exit(0);
     if (mangled)
         ct_trace_keep_mangled(trace);
+    ct_reading_report_damage(trace);
     ct_live_init(&job->live, true, false);
     int status = ct_export_run(trace, &job->export, &o->result);
     ct_live_erase(&job->live);
     o->signal = ct_signals_stop();
     o->status = status;
+    o->damaged = ct_reading_close(trace, 0, false) != 0;
     _exit(0);
 }
 
@@ -317,7 +320,9 @@ static int export_trace(struct job *job, const struct ct_operands *operands, con
     job->rights = ct_rights_to_read(traces.at, traces.count);
     ct_signals_install(false);
     int code = open_output(job, job->trace, options->output);
-    return code < 0 ? finish_output(job, export_apart(job, operands, options->mangled)) : code;
+    if (code < 0)
+        code = finish_output(job, export_apart(job, operands, options->mangled));
+    return !code && job->outcome->damaged && !options->allow_damaged ? (int)CT_EXIT_DAMAGED : code;
 }
 
 static int run_export(int argc, char **argv) {
@@ -327,8 +332,8 @@ static int run_export(int argc, char **argv) {
     int code = ct_options_parse(&ct_command_export, argc, argv, &options, &operands);
     if (code >= 0)
         return code;
-    char *newest = operands.count ? NULL : ct_find_newest_session("traces");
-    job.trace = operands.count ? operands.at[0] : newest ? newest : "traces";
+    char *newest = operands.count ? NULL : ct_find_newest_session(ct_reading_root());
+    job.trace = operands.count ? operands.at[0] : newest ? newest : ct_reading_root();
     job.outcome = mmap(NULL, sizeof *job.outcome, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     code =
         job.outcome == MAP_FAILED ? ct_message_fail(CT_ERR_NO_MEMORY, NULL) : export_trace(&job, &operands, &options);
@@ -354,6 +359,7 @@ static const struct ct_option option_table[] = {
      .choices = weight_words},
     {"mangled", 0, CT_OPTION_FLAG, offsetof(struct options, mangled), NULL,
      "write names as the symbol tables have them"},
+    CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };
 
@@ -374,7 +380,8 @@ const struct ct_command ct_command_export = {
     .options = option_table,
     .notes = "Formats:\n" CT_EXPORT_FORMAT_LIST(
         LINE) "\nExit status:\n"
-              "  0 done, 64 usage, 69 there is no such trace or the output cannot be written, 77 permission",
+              "  0 done, 64 usage, 65 parts of the trace are missing,\n"
+              "  69 there is no such trace or the output cannot be written, 77 permission",
     .examples = "contrail export\n"
                 "contrail export --format folded -o - | flamegraph.pl > graph.svg\n"
                 "contrail export --format callgrind && callgrind_annotate callgrind.out.session_*\n"

@@ -8,7 +8,7 @@
 struct options {
     uint64_t depth, limit;
     struct ct_option_list modules, threads;
-    bool json, mangled;
+    bool json, mangled, allow_damaged;
 };
 
 /* ---- the trees ---- */
@@ -176,8 +176,7 @@ static int run_graph(int argc, char **argv) {
     if (code < 0) {
         if (options.mangled)
             ct_trace_keep_mangled(trace);
-        code = graph_trace(trace, operands.at[0], &options);
-        ct_trace_close(trace);
+        code = ct_reading_close(trace, graph_trace(trace, operands.at[0], &options), options.allow_damaged);
     }
     ct_options_release(&ct_command_graph, &options);
     return code;
@@ -194,6 +193,7 @@ static const struct ct_option option_table[] = {
     CT_OPTION_MANGLED(struct options),
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL,
      "print JSON, times in nanoseconds, shares from 0 to 1"},
+    CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };
 
@@ -219,7 +219,8 @@ const struct ct_command ct_command_graph = {
         "mangled.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0 done, 64 usage, 69 there is no such trace or thread, or no such function was called\n",
+             "  0 done, 64 usage, 65 parts of the trace are missing,\n"
+             "  69 there is no such trace or thread, or no such function was called\n",
     .examples = "contrail graph main\n"
                 "contrail graph 'parse_*' --depth 3\n"
                 "contrail graph malloc -m 'libc.so*' --thread 'worker-*' traces/session_20250102_030405\n"

@@ -2,6 +2,7 @@
 /* contrail info: shows what a trace contains. */
 #include "cli/command.h"
 #include "cli/info_crash.h"
+#include "cli/info_damage.h"
 #include "cli/reading.h"
 #include "report/info.h"
 #include "base/json_write.h"
@@ -13,7 +14,7 @@ enum { SHORT_LIST = 10, LABEL = 11 };
 #define COUNT_AT_ONCE UINT64_C(20000000)
 
 struct options {
-    bool json, all, count;
+    bool json, all, count, allow_damaged;
 };
 
 struct page {
@@ -375,6 +376,7 @@ static int print_text(struct ct_trace *trace, const struct ct_facts *facts, cons
     static struct ct_printer printer;
     int status = 0;
     ct_printer_open(&printer, true);
+    ct_info_damage_print(&printer, trace, options->all);
     for (size_t i = 0; i < facts->process_count && !status; i++) {
         struct ct_info *info;
         status = ct_info_make(&info, trace, facts, i, count_wanted(trace, options));
@@ -394,6 +396,7 @@ static int print_json(struct ct_trace *trace, const struct ct_facts *facts, cons
     int status = 0;
     ct_json_begin(&json, NULL, '{');
     ct_json_string(&json, "trace", ct_trace_path(trace));
+    ct_info_damage_json(&json, trace);
     ct_json_begin(&json, "processes", '[');
     for (size_t i = 0; i < facts->process_count && !status; i++) {
         struct ct_info *info;
@@ -415,7 +418,7 @@ static int run_info(int argc, char **argv) {
     struct ct_facts facts;
     int code = ct_options_parse(&ct_command_info, argc, argv, &options, &operands);
     if (code < 0)
-        code = ct_reading_open(&trace, &operands);
+        code = ct_reading_open_unchecked(&trace, &operands);
     if (code >= 0)
         return code;
     int status = ct_facts_load(&facts, trace);
@@ -425,8 +428,7 @@ static int run_info(int argc, char **argv) {
         code = (options.json ? print_json : print_text)(trace, &facts, &options);
         ct_facts_free(&facts);
     }
-    ct_trace_close(trace);
-    return code;
+    return ct_reading_close(trace, code, options.allow_damaged);
 }
 
 static const struct ct_option option_table[] = {
@@ -435,6 +437,7 @@ static const struct ct_option option_table[] = {
     {"count", 0, CT_OPTION_FLAG, offsetof(struct options, count), NULL,
      "count calls, returns and exceptions even in a trace of more than 20 million events"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print everything as JSON"},
+    CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };
 
@@ -451,7 +454,7 @@ const struct ct_command ct_command_info = {
         "could not be hooked and why. TRACE is a session or a pid_N directory; without it, the newest under ./traces.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0 done, 64 usage, 69 there is no such trace",
+             "  0 done, 64 usage, 65 parts of the trace are missing, 69 there is no such trace",
     .examples = "contrail info\n"
                 "contrail info --all traces/session_20250102_030405\n"
                 "contrail info --json | python3 -m json.tool",

@@ -8,7 +8,7 @@
 struct options {
     struct ct_option_list functions, modules, threads, directories;
     uint64_t depth, from, to, min_duration, limit;
-    bool absolute, show_module, mangled, args, json, blocks, insns;
+    bool absolute, show_module, mangled, args, json, blocks, insns, allow_damaged;
 };
 
 /* The beginning of the first process: --from, --to and the printed times count from it. */
@@ -33,7 +33,7 @@ static uint64_t end_of(const struct ct_trace *trace) {
 static size_t count_selected(const struct ct_trace *trace, const struct ct_select *select) {
     size_t selected = 0;
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
-        selected += ct_select_thread(select, ct_trace_thread_at(trace, i));
+        selected += ct_select_thread(select, trace, i);
     return selected;
 }
 
@@ -78,10 +78,12 @@ static int replay_trace(struct ct_trace *trace, const struct options *o) {
     static struct ct_printer printer;
     uint64_t start = start_of(trace), end = end_of(trace);
     struct ct_replay_options options = {
-        .select = {.functions = o->functions.items, .modules = o->modules.items, .threads = o->threads.items},
+        .select = {.functions = o->functions.items,
+                   .modules = o->modules.items,
+                   .threads = o->threads.items,
+                   .from_ns = o->from ? start + o->from : 0,
+                   .to_ns = o->to ? start + o->to : 0},
         .max_depth = o->depth,
-        .from_ns = o->from ? start + o->from : 0,
-        .to_ns = o->to ? start + o->to : 0,
         .min_ns = o->min_duration,
         .blocks = o->blocks || o->insns,
     };
@@ -133,8 +135,7 @@ static int run_replay(int argc, char **argv) {
         if (code < 0) {
             if (options.mangled)
                 ct_trace_keep_mangled(trace);
-            code = replay_trace(trace, &options);
-            ct_trace_close(trace);
+            code = ct_reading_close(trace, replay_trace(trace, &options), options.allow_damaged);
         }
     }
     ct_options_release(&ct_command_replay, &options);
@@ -167,6 +168,7 @@ static const struct ct_option option_table[] = {
     {"instructions", 0, CT_OPTION_FLAG, offsetof(struct options, insns), NULL,
      "like --blocks, with a line for each instruction"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON: an array of lines"},
+    CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };
 
@@ -187,7 +189,9 @@ const struct ct_command ct_command_replay = {
         "With --args, calls that have a detail record (spawn --detail, --trigger) are shown with their arguments and "
         "results: with names and types from debug information when the module or its debug file is available, "
         "otherwise as registers. Texts are shown when they were on the recorded part of the stack, or are constants "
-        "of a module whose file is available. A value that is not certain or was not recorded is ?.\n\n"
+        "of a module whose file is available. A value that is not certain or was not recorded is ?. After a result "
+        "comes "
+        "errno, if the call has set it: open(...) = -1 ENOENT.\n\n"
         "With --blocks, every block that a followed thread executed is a line inside its call, in the order in which "
         "the thread ran: module+0xoffset, function+0xoffset, and the number of its instructions. Its time is that of "
         "the call or return before it or, when none were recorded, the time at which it was handed over: the order "
@@ -197,7 +201,7 @@ const struct ct_command ct_command_replay = {
         "name as it is shown, without its parameters, or mangled.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0 done, 64 usage, 69 there is no such trace or thread",
+             "  0 done, 64 usage, 65 parts of the trace are missing, 69 there is no such trace or thread",
     .examples = "contrail replay\n"
                 "contrail replay --function 'parse_*' --depth 3\n"
                 "contrail replay --args --function parse_header\n"

@@ -14,7 +14,7 @@ struct options {
     int sort;
     uint64_t limit, min_calls;
     struct ct_option_list functions, modules, threads, directories;
-    bool args, per_thread, json, csv, mangled, lines, inlines, blocks;
+    bool args, per_thread, json, csv, mangled, lines, inlines, blocks, allow_damaged;
 };
 
 /* ---- the table ---- */
@@ -257,8 +257,7 @@ static int run_report(int argc, char **argv) {
         if (code < 0) {
             if (options.mangled)
                 ct_trace_keep_mangled(trace);
-            code = report_trace(trace, &options);
-            ct_trace_close(trace);
+            code = ct_reading_close(trace, report_trace(trace, &options), options.allow_damaged);
         }
     }
     ct_options_release(&ct_command_report, &options);
@@ -299,6 +298,7 @@ static const struct ct_option option_table[] = {
      "one row for each function and thread"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON, times in nanoseconds"},
     {"csv", 0, CT_OPTION_FLAG, offsetof(struct options, csv), NULL, "print CSV, times in nanoseconds"},
+    CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };
 
@@ -329,7 +329,7 @@ const struct ct_command ct_command_report = {
         "`contrail symbolize` finds source lines and inlined functions.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0 done, 64 usage, 69 there is no such trace or thread\n",
+             "  0 done, 64 usage, 65 parts of the trace are missing, 69 there is no such trace or thread\n",
     .examples = "contrail report\n"
                 "contrail report --sort self --limit 10\n"
                 "contrail report -m 'libc.so*' -f 'mem*' traces/session_20250102_030405\n"

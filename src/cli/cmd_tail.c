@@ -181,13 +181,13 @@ static int choose_kinds(struct tail *t) {
 
 /* Threads get their names some time after their first events. */
 static int name_threads(struct tail *t) {
-    struct ct_select select = {.threads = t->options->threads.items};
     int status = 0;
     for (size_t i = 0; i < ct_follow_thread_count(t->follow) && !status; i++) {
         const struct ct_follow_thread *thread = ct_follow_thread_at(t->follow, i);
         struct ct_trace_thread known = {.tid = thread->tid, .name = thread->name};
         char text[256];
-        if (!is_shown_process(t, thread->process) || !ct_select_thread(&select, &known))
+        if (!is_shown_process(t, thread->process) ||
+            !ct_select_numbered(t->options->threads.items, thread->tid, thread->name))
             continue;
         ct_reading_thread_text(text, sizeof text, &known);
         status = ct_replay_view_name_thread(&t->view, i, text);

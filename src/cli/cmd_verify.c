@@ -69,7 +69,7 @@ static int run_verify(int argc, char **argv) {
     struct ct_trace *trace;
     int code = ct_options_parse(&ct_command_verify, argc, argv, &options, &operands);
     if (code < 0)
-        code = ct_reading_open(&trace, &operands);
+        code = ct_reading_open_unchecked(&trace, &operands);
     if (code >= 0)
         return code;
     int result;

@@ -76,6 +76,12 @@ struct ct_option {
 #define CT_OPTION_MANGLED(type)                                                                                        \
     { "mangled", 0, CT_OPTION_FLAG, offsetof(type, mangled), NULL, "print names as the symbol tables have them" }
 
+#define CT_OPTION_ALLOW_DAMAGED(type)                                                                                  \
+    {                                                                                                                  \
+        "allow-damaged", 0, CT_OPTION_FLAG, offsetof(type, allow_damaged), NULL,                                       \
+            "exit with 0 even if parts of the trace are missing or cannot be read (otherwise 65)"                      \
+    }
+
 struct ct_operands {
     int count;
     char **at; /* NULL-terminated; points into argv */

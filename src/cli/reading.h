@@ -9,9 +9,18 @@
 #include "report/select.h"
 #include <contrail/trace.h>
 
-/* Opens the trace that the operands name, or the newest. Gives up rights that reading does not need (rights.h). Returns
- * -1 to continue, otherwise the exit code, after a message. */
+/* Opens the trace that the operands name, or the newest. Gives up rights that reading does not need (rights.h). Says
+ * what is missing in it. Returns -1 to continue, otherwise the exit code, after a message. */
 int ct_reading_open(struct ct_trace **out, const struct ct_operands *operands);
+/* Like ct_reading_open, for commands that show damage themselves. */
+int ct_reading_open_unchecked(struct ct_trace **out, const struct ct_operands *operands);
+/* Closes the trace. Returns `code`, or CT_EXIT_DAMAGED when that is 0 and parts of the trace are missing, unless that
+ * is allowed. Says so when that was found only while reading. */
+int ct_reading_close(struct ct_trace *trace, int code, bool allow_damaged);
+/* Says what is missing in a trace. */
+void ct_reading_report_damage(struct ct_trace *trace);
+/* The directory where the newest trace is searched for. */
+const char *ct_reading_root(void);
 /* ct_reading_open in steps: the files or directories whose owner is that of the traces; the rights; a trace. */
 struct ct_operands ct_reading_named(const struct ct_operands *operands);
 void ct_reading_drop_rights(const struct ct_operands *traces);

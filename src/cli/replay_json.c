@@ -40,9 +40,12 @@ static void put_arguments(struct ct_replay_json *v, const struct ct_replay_line 
     bool call = line->kind != CT_REPLAY_CLOSE && line->kind != CT_REPLAY_END;
     if (call && ct_arguments_read(v->arguments, line->thread, line->detail, &arguments) == 0)
         ct_arguments_json(json, "args", &arguments);
-    if (has_end(line) && ct_arguments_read(v->arguments, line->thread, line->end_detail, &arguments) == 0 &&
-        arguments.count)
+    if (!has_end(line) || ct_arguments_read(v->arguments, line->thread, line->end_detail, &arguments) != 0)
+        return;
+    if (arguments.count)
         ct_argument_json(json, "result", &arguments.at[0]);
+    if (arguments.error)
+        ct_json_number(json, "errno", arguments.error);
 }
 
 static bool is_block(const struct ct_replay_line *line) {

@@ -124,10 +124,14 @@ static void print_arguments(struct ct_replay_view *v, const struct ct_replay_lin
 
 static void print_result(struct ct_replay_view *v, const struct ct_replay_line *line) {
     static struct ct_arguments result;
-    if (!read_arguments(v, line->thread, line->end_detail, &result) || !result.count)
+    char text[CT_ARGUMENT_TEXT + 32];
+    if (!read_arguments(v, line->thread, line->end_detail, &result))
         return;
-    ct_printer_text(v->printer, " = ");
-    ct_printer_name(v->printer, result.at[0].text, 0);
+    ct_arguments_result(&result, text, sizeof text);
+    if (!*text)
+        return;
+    ct_printer_text(v->printer, result.count ? " = " : " ");
+    ct_printer_name(v->printer, text, 0);
 }
 
 static void print_name(struct ct_replay_view *v, const struct ct_replay_line *line, bool arguments) {

@@ -264,15 +264,16 @@ static void put_events(struct ct_export *e, struct ct_trace_cursor *cursor, size
 
 int ct_export_atf_pb(struct ct_export *e) {
     struct ct_trace_cursor *cursor;
-    size_t *gaps = calloc(e->result->threads + 1, sizeof *gaps);
+    size_t *gaps = calloc(ct_trace_thread_count(e->trace) + 1, sizeof *gaps);
     if (!gaps)
         return CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < e->result->processes; i++)
         put_process(e, i);
     for (size_t i = 0; i < ct_trace_module_count(e->trace); i++)
         put_module(e, i);
-    for (size_t i = 0; i < e->result->threads; i++)
-        put_thread(e, i);
+    for (size_t i = 0; i < ct_trace_thread_count(e->trace); i++)
+        if (ct_select_thread(&e->options->select, e->trace, i))
+            put_thread(e, i);
     int status = ct_trace_cursor_open(&cursor, e->trace, 0);
     if (!status) {
         put_events(e, cursor, gaps);

@@ -178,7 +178,8 @@ static void put_events(struct stream *s, struct ct_trace_cursor *cursor, size_t 
 static int put_stream(struct ct_export *e, size_t index, uint8_t *packet) {
     struct stream s = {.e = e, .thread = ct_trace_thread_at(e->trace, index), .packet = packet};
     struct ct_trace_cursor *cursor;
-    if (!s.thread->event_count && !e->facts.threads[index].gap_count)
+    if ((!s.thread->event_count && !e->facts.threads[index].gap_count) ||
+        !ct_select_thread(&e->options->select, e->trace, index))
         return 0;
     int status = ct_trace_cursor_open_thread(&cursor, e->trace, index, 0);
     if (status)
@@ -257,7 +258,7 @@ static void put_metadata(struct ct_export *e) {
 int ct_export_ctf(struct ct_export *e) {
     uint8_t *packet = malloc(HEADER_SIZE + MAX_NAME + 1 + (size_t)PACKET_EVENTS * EVENT_SIZE + MAX_LOST_EVENT);
     int status = packet ? 0 : CT_ERR_NO_MEMORY;
-    for (size_t i = 0; i < e->result->threads && !status; i++)
+    for (size_t i = 0; i < ct_trace_thread_count(e->trace) && !status; i++)
         status = put_stream(e, i, packet);
     free(packet);
     if (!status)

@@ -104,15 +104,18 @@ static void look_at_trace(struct ct_export *e) {
         if (start && start < e->start_ns)
             e->start_ns = start;
     }
-    for (size_t i = 0; i < threads; i++)
+    for (size_t i = 0; i < threads; i++) {
+        if (!ct_select_thread(&e->options->select, e->trace, i))
+            continue;
         e->total += ct_trace_thread_at(e->trace, i)->event_count;
+        e->result->threads++;
+    }
     e->result->processes = processes;
-    e->result->threads = threads;
 }
 
 /* Events may be earlier than the manifest says, in a trace that somebody else composed. */
 static int find_start(struct ct_export *e) {
-    for (size_t i = 0; i < e->result->threads; i++) {
+    for (size_t i = 0; i < ct_trace_thread_count(e->trace); i++) {
         struct ct_trace_cursor *cursor;
         struct ct_trace_event event;
         int status = ct_trace_cursor_open_thread(&cursor, e->trace, i, 0);
@@ -158,6 +161,8 @@ static int run_format(struct ct_export *e) {
         return status;
     look_at_trace(e);
     status = find_start(e);
+    if (!status)
+        status = ct_fits_make(&e->fits, e->trace, &e->facts, &e->options->select, CT_FITS_BELOW, NULL);
     if (!status && e->options->format->kind == CT_EXPORT_DIRECTORY)
         status = make_directory(e);
     else if (!status && !ct_out_open(&e->out, e->options->fd))
@@ -168,6 +173,7 @@ static int run_format(struct ct_export *e) {
     if (e->options->format->kind != CT_EXPORT_DIRECTORY)
         e->result->bytes = e->out.bytes;
     e->result->events = e->done;
+    ct_fits_free(e->fits);
     ct_facts_free(&e->facts);
     ct_names_free(&e->names);
     ct_argument_reader_close(e->arguments);

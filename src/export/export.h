@@ -6,7 +6,7 @@
 #ifndef CT_EXPORT_EXPORT_H
 #define CT_EXPORT_EXPORT_H
 
-#include <contrail/trace.h>
+#include "report/select.h"
 
 struct ct_export;
 
@@ -50,7 +50,8 @@ struct ct_place;
 
 struct ct_export_options {
     const struct ct_export_format *format;
-    int fd; /* where the bytes go */
+    struct ct_select select; /* which calls; those around them are kept, so that stacks are whole */
+    int fd;                  /* where the bytes go */
     /* For a format of several files, instead of fd: a directory. The export makes it; it may exist already if it is
      * empty. */
     const char *directory;

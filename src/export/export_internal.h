@@ -6,6 +6,7 @@
 #include "export/export.h"
 #include "export/names.h"
 #include "export/out.h"
+#include "report/fits.h"
 #include "trace/arguments.h"
 #include "trace/facts.h"
 #include "trace/place.h"
@@ -15,6 +16,7 @@ struct ct_export {
     const struct ct_export_options *options;
     struct ct_export_result *result;
     struct ct_facts facts;
+    struct ct_fits *fits; /* the calls that fit; NULL: all */
     struct ct_names names;
     struct ct_out out;                    /* for formats of one file */
     struct ct_place *place;               /* the directory, for formats of several files */

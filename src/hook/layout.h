@@ -52,6 +52,7 @@
 #define CT_BLOCK_WALK_REACH    0x11f8 /* how far below it frames are certainly on the same stack */
 #define CT_BLOCK_POINTER       0x1218 /* the thread pointer; CT_OWNER_ATTENTION: nobody's */
 #define CT_BLOCK_FIRST         0x1220 /* TOP when no call is open; 0: the main thread's, which nobody else gets */
+#define CT_BLOCK_ERRNO         0x1438 /* where the thread's errno is; always readable */
 #define CT_COUNTERS_LIMITED    32
 
 /* The table of a recorded process: offsets of blocks from the stray block, by the highest bits of thread pointer *

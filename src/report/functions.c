@@ -23,6 +23,7 @@ struct part {
 struct job {
     const struct ct_report_options *options;
     const struct ct_facts *facts;
+    const struct ct_fits *fits;
     struct ct_trace *trace;
     pthread_mutex_t names;
     size_t *threads; /* indices, largest first */
@@ -73,7 +74,7 @@ static struct ct_report_row row_of(const struct ct_tally *t, size_t thread) {
 static int make_rows(struct part *part, const struct ct_table *tallies, size_t thread) {
     for (size_t i = 0; i < tallies->capacity; i++) {
         const struct ct_tally *tally = ct_tally_at(tallies, i);
-        if (!tally)
+        if (!tally || !(tally->calls + tally->unpaired)) /* seen only outside the range, or in calls that do not fit */
             continue;
         struct ct_report_row *row = add_row(part);
         if (!row)
@@ -104,8 +105,12 @@ static int count_threads(struct worker *w) {
 static void *run_worker(void *arg) {
     struct worker *w = arg;
     struct job *job = w->job;
-    w->counter =
-        (struct ct_counter){.trace = job->trace, .names = &job->names, .facts = job->facts, .tallies = &w->tallies};
+    w->counter = (struct ct_counter){.trace = job->trace,
+                                     .names = &job->names,
+                                     .facts = job->facts,
+                                     .tallies = &w->tallies,
+                                     .select = &job->options->select,
+                                     .fits = job->fits};
     w->status = count_threads(w);
     ct_counter_free(&w->counter);
     return NULL;
@@ -158,7 +163,7 @@ static int choose_threads(struct job *job) {
     }
     for (size_t i = 0; i < total; i++) {
         const struct ct_trace_thread *thread = ct_trace_thread_at(job->trace, i);
-        if (ct_select_thread(&job->options->select, thread))
+        if (ct_select_thread(&job->options->select, job->trace, i))
             sizes[job->thread_count++] = (struct by_size){i, thread->event_count};
     }
     qsort(sizes, job->thread_count, sizeof *sizes, compare_size);
@@ -293,12 +298,17 @@ int ct_report_make(struct ct_report **out, struct ct_trace *trace, const struct 
         return status;
     }
     struct job job = {.options = options, .facts = &facts, .trace = trace};
+    struct ct_fits *fits = NULL;
     pthread_mutex_init(&job.names, NULL);
-    status = choose_threads(&job);
+    status = ct_fits_make(&fits, trace, &facts, &options->select, CT_FITS_WHERE, options->directories);
+    job.fits = fits;
+    if (!status)
+        status = choose_threads(&job);
     if (!status)
         status = count_all(r, &job);
     if (!status)
         status = ct_report_arrange(r, trace, options);
+    ct_fits_free(fits);
     free(job.threads);
     pthread_mutex_destroy(&job.names);
     ct_facts_free(&facts);

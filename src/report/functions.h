@@ -6,7 +6,8 @@
  * avg, max, percentiles   of the time between call and end, of every call
  *
  * Calls that were open at the end are closed there. Calls whose end was lost count as calls and have no time; ends
- * whose call was lost are counted as unpaired. Time in gaps counts for no function. Memory grows with the number of
+ * whose call was lost are counted as unpaired. Time in gaps counts for no function. Of calls that overlap the selected
+ * time, only the part in it counts. Memory grows with the number of
  * functions, not of events. Threads of the trace are read in parallel. */
 #ifndef CT_REPORT_FUNCTIONS_H
 #define CT_REPORT_FUNCTIONS_H
@@ -31,7 +32,8 @@ struct ct_report_options {
     uint64_t limit; /* rows; 0: all */
     uint64_t min_calls;
     bool per_thread;
-    unsigned workers; /* 0: one per processor */
+    unsigned workers;               /* 0: one per processor */
+    const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
 };
 
 struct ct_report_row {

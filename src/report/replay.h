@@ -46,6 +46,7 @@ struct ct_replay_line {
     const char *reason;        /* GAP: a name of CT_LOSS_LIST; DAMAGED: a sentence */
     uint32_t detail;           /* record of its call, or of the signal; CT_TRACE_NO_DETAIL */
     uint32_t end_detail;       /* of its return */
+    const char *callers;       /* calls with `where` or `one`: "main > work", outside the shown ones; NULL: not shown */
     uint32_t executed;         /* BLOCK: this many of its instructions, from the first on */
     uint64_t into;             /* BLOCK, COMPILED: offset in the function */
     struct ct_code_block block;
@@ -54,11 +55,16 @@ struct ct_replay_line {
 struct ct_replay_options {
     struct ct_select select; /* functions: calls of these and everything below them; modules: which of them are shown */
     uint64_t max_depth;      /* levels shown, from the outermost or the selected function on; 0: all */
-    uint64_t from_ns, to_ns; /* CLOCK_BOOTTIME; to 0: no end */
     uint64_t min_ns;         /* calls that took less are not shown */
     size_t window;           /* lines that may wait; 0: 65,536 */
     bool separate_ends;      /* a call and its end are never one line */
     bool blocks;             /* also show what followed threads executed; min_ns must be 0 */
+    /* Only this call and all calls below it; NULL: no such limit. */
+    const struct ct_replay_one {
+        size_t thread;
+        uint64_t sequence;
+    } * one;
+    const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
 };
 
 /* A non-zero result of `show` ends the replay and is returned. Names are valid until the trace is closed or the replay
@@ -76,7 +82,8 @@ int ct_replay_each_instruction(const struct ct_replay_line *line, bool each,
 struct ct_replay_stream;
 
 struct ct_replay_stream_setup {
-    const struct ct_replay_options *options; /* must live; from_ns, to_ns and select.threads are ignored */
+    const struct ct_replay_options *options; /* must live; times, threads and processes of the selection are ignored.
+                                              * With `where`, a call is shown when it has ended; values are not known */
     const struct ct_trace_function *(*find)(void *arg, size_t process, uint64_t function);
     void *find_arg;
     int (*show)(void *arg, const struct ct_replay_line *line); /* names are valid during the call */

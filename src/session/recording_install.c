@@ -214,6 +214,7 @@ static int enter_target(struct ct_recording *r) {
     int status = ct_recording_fit(r, &options.lane);
     if (status)
         return status;
+    options.lane.errno_offset = r->plan->errno_offset;
     for (int tries = 0;; tries++) {
         struct ct_remote_error error = {""};
         status = ct_recording_stop(r);
@@ -302,6 +303,7 @@ static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
     struct ct_injection_options options = injection_options(r);
     struct ct_remote_error error = {""};
     ct_recording_share(r, parent->shared);
+    options.lane.errno_offset = r->plan->errno_offset;
     int status = ct_recording_inherit_modules(r, parent);
     if (!status && !parent->stalk)
         status = ct_recording_fit(r, &options.lane);

@@ -123,6 +123,18 @@ struct ct_frame *ct_frames_top(const struct ct_frames *f) {
     return ct_frames_at(f, f->running);
 }
 
+struct ct_frame *ct_frames_next(const struct ct_frames *f, const struct ct_frame *frame) {
+    size_t place = f->newest;
+    if (frame)
+        place = frame->newer;
+    else
+        while (place != CT_NO_FRAME && f->places[place].older != CT_NO_FRAME)
+            place = f->places[place].older;
+    while (place != CT_NO_FRAME && f->places[place].unknown)
+        place = f->places[place].newer;
+    return place != CT_NO_FRAME ? &f->places[place] : NULL;
+}
+
 /* ---- time ---- */
 
 /* The time since the last event belongs to the running frame. */
@@ -130,6 +142,17 @@ static void pass_time(struct ct_frames *f, uint64_t now_ns) {
     if (is_open(f, f->running) && f->last_ns && now_ns > f->last_ns)
         f->places[f->running].self_ns += now_ns - f->last_ns;
     f->last_ns = now_ns;
+}
+
+void ct_frames_clip(struct ct_frames *f, uint64_t now_ns) {
+    for (size_t place = f->newest; place != CT_NO_FRAME; place = f->places[place].older) {
+        struct ct_frame *frame = &f->places[place];
+        frame->start_ns = now_ns;
+        frame->skipped_ns = f->skipped_ns;
+        frame->self_ns = 0;
+    }
+    if (f->last_ns)
+        f->last_ns = now_ns;
 }
 
 static size_t innermost(const struct ct_frames *f) {
@@ -208,7 +231,9 @@ void ct_frames_inherit(struct ct_frames *f, const uint64_t *functions, size_t co
         f->open++;
         f->running = innermost(f);
         frame->function = functions[i];
-        frame->start_ns = ns;
+        frame->start_ns = frame->began_ns = ns;
+        frame->detail = CT_TRACE_NO_DETAIL;
+        frame->called_at = (uint32_t)i;
     }
     if (!known)
         f->trusted = f->row_count;
@@ -285,7 +310,10 @@ struct ct_frame *ct_frames_call(struct ct_frames *f, const struct ct_trace_event
         return NULL;
     f->running = place_of(f, frame);
     frame->function = event->function_id;
-    frame->start_ns = event->timestamp_ns;
+    frame->start_ns = frame->began_ns = event->timestamp_ns;
+    frame->sequence = event->sequence;
+    frame->detail = event->detail;
+    frame->called_at = event->depth;
     frame->skipped_ns = f->skipped_ns;
     return frame;
 }
@@ -303,6 +331,51 @@ size_t ct_frames_entry(struct ct_frames *f, const struct ct_trace_event *event) 
         f->running = before;
     }
     return f->running;
+}
+
+/* ---- going on in the middle ---- */
+
+static bool resume_frame(struct ct_frames *f, const struct ct_frames_saved *saved) {
+    bool other = !saved->unknown && saved->called_at & ATF_DEPTH_OTHER;
+    if (saved->caller != CT_NO_FRAME && saved->caller >= f->used)
+        return false;
+    struct ct_frame *frame = other ? new_frame(f, saved->caller) : push_frame(f, saved->caller);
+    if (!frame)
+        return false;
+    frame->function = saved->function;
+    frame->start_ns = frame->began_ns = saved->start_ns;
+    frame->sequence = saved->sequence;
+    frame->detail = saved->detail;
+    frame->called_at = saved->called_at;
+    frame->skipped_ns = saved->skipped_ns;
+    frame->self_ns = saved->self_ns;
+    frame->unknown = saved->unknown;
+    if (other) {
+        frame->depth = saved->called_at;
+        return ct_depths_put(&f->others, frame->depth, place_of(f, frame));
+    }
+    f->open += saved->unknown ? saved->unknown : 1;
+    return true;
+}
+
+bool ct_frames_resume(struct ct_frames *f, const struct ct_frames_state *state) {
+    if (f->used || state->count > MAX_FRAMES || (state->running != CT_NO_FRAME && state->running >= state->count))
+        return false;
+    for (size_t i = 0; i < state->count; i++)
+        if (!resume_frame(f, &state->frames[i]))
+            return false;
+    if (state->trusted > f->row_count || f->others.count + f->row_count != f->count)
+        return false;
+    for (size_t i = state->trusted; i < f->row_count; i++)
+        if (f->places[f->row[i]].unknown)
+            return false;
+    f->trusted = state->trusted;
+    f->running = state->running;
+    f->last_ns = state->last_ns;
+    f->skipped_ns = state->skipped_ns;
+    f->many = state->many;
+    f->after_gap = state->after_gap;
+    return true;
 }
 
 /* ---- ends in the row ---- */

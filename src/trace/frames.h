@@ -23,7 +23,9 @@
 /* A frame is identified by its place, which it keeps while it is open. */
 struct ct_frame {
     uint64_t function;
-    uint64_t start_ns;
+    uint64_t start_ns;   /* where its time counts from: its call, or ct_frames_clip */
+    uint64_t began_ns;   /* time of its call */
+    uint64_t sequence;   /* position of its call in the thread */
     uint64_t skipped_ns; /* time in gaps before it began */
     uint64_t self_ns;    /* time in which it was the running frame */
     uint64_t unknown;    /* not 0: number of frames that it represents, whose calls were not seen */
@@ -33,6 +35,8 @@ struct ct_frame {
     size_t caller;       /* see ct_frames_caller */
     size_t older, newer; /* in the order of calls; free places: the next one in `older` */
     uint32_t depth;      /* on another stack than the first; else 0 */
+    uint32_t detail;     /* record of its call, or CT_TRACE_NO_DETAIL */
+    uint32_t called_at;  /* depth of its call */
 };
 
 struct ct_frames {
@@ -71,6 +75,23 @@ void ct_frames_begin(struct ct_frames *frames, bool complete, void (*lost)(void 
                      void *arg);
 /* Sets the calls that are open before the first event (ct_trace_open_calls). They began at `ns` at the latest. */
 void ct_frames_inherit(struct ct_frames *frames, const uint64_t *functions, size_t count, uint64_t ns);
+/* The frames as they are in the middle of a thread's events, oldest first. */
+struct ct_frames_saved {
+    uint64_t function, start_ns, sequence, skipped_ns, self_ns;
+    uint64_t unknown;
+    size_t caller; /* number of the frame in this list, or CT_NO_FRAME */
+    uint32_t detail, called_at;
+};
+struct ct_frames_state {
+    const struct ct_frames_saved *frames;
+    size_t count;
+    size_t running; /* number of a frame, or CT_NO_FRAME */
+    size_t trusted;
+    uint64_t last_ns, skipped_ns;
+    bool many, after_gap;
+};
+/* Goes on where a state was saved, after ct_frames_begin. False: no memory, or no frames can be in such a state. */
+bool ct_frames_resume(struct ct_frames *frames, const struct ct_frames_state *state);
 /* Events are missing between the last one and the next. `ns` is the time between the two. */
 void ct_frames_gap(struct ct_frames *frames, uint64_t ns);
 /* Returns the new frame, with `user` NULL; NULL when out of memory. Valid until the next call. */
@@ -95,6 +116,11 @@ size_t ct_frames_caller(const struct ct_frames *frames, const struct ct_frame *f
 /* Place of the caller of a call that opens no frame. The caller runs now: it may be on another stack than the frame
  * before. */
 size_t ct_frames_entry(struct ct_frames *frames, const struct ct_trace_event *event);
+/* The open frames whose calls were seen, in the order of calls: the first after `frame`, or the first of all after
+ * NULL. NULL: there are no more. */
+struct ct_frame *ct_frames_next(const struct ct_frames *frames, const struct ct_frame *frame);
+/* Counts time only from now on: the open frames begin here, but for their began_ns. */
+void ct_frames_clip(struct ct_frames *frames, uint64_t now_ns);
 /* The running frame, or NULL when its call was not seen. */
 struct ct_frame *ct_frames_top(const struct ct_frames *frames);
 void ct_frames_free(struct ct_frames *frames);

@@ -11,8 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define MANIFEST_LIMIT (UINT64_C(1) << 30)
-#define DEFAULT_ROOT   "./traces"
+#define DEFAULT_ROOT "./traces"
 
 /* ---- one process ---- */
 
@@ -177,7 +176,7 @@ static int add_process(struct ct_trace *trace, const char *directory) {
     char *path = ct_file_path("%s/manifest.json", directory), *text;
     if (!path)
         return CT_ERR_NO_MEMORY;
-    int status = ct_file_status(ct_file_load(path, MANIFEST_LIMIT, &text, &size));
+    int status = ct_file_status(ct_file_load(path, CT_MANIFEST_LIMIT, &text, &size));
     free(path);
     if (status)
         return status;

@@ -11,6 +11,7 @@
 #include "trace/crc32.h"
 #include "trace/depths.h"
 #include "trace/reader.h"
+#include "trace/summary.h"
 #include <contrail/status.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -34,6 +35,7 @@ struct tally {
 
 struct verifier {
     struct ct_trace *trace;
+    const struct ct_facts *facts;
     struct tally open;    /* of this process: calls that were never left in their thread */
     struct tally orphans; /* returns whose call is not in their thread */
     bool gaps;
@@ -460,6 +462,13 @@ static void check_code(struct verifier *verifier, const struct trace_thread *thr
     ct_code_reader_close(reader);
 }
 
+/* Checks what is kept about its events. */
+static void check_summary(struct verifier *verifier, const struct trace_thread *thread) {
+    if (!ct_summary_verify(verifier->trace, (size_t)(thread - verifier->trace->threads), verifier->facts))
+        complain(verifier, "%s/thread_%u/" CTS_FILE ": it does not say what the events say; delete it",
+                 verifier->trace->processes[thread->info.process].directory, thread->info.id);
+}
+
 /* Events that are in the files, or were deleted to keep the newest. */
 static uint64_t held_events(const struct verifier *verifier, const struct trace_thread *thread) {
     if (!thread->index.part_count && keeps_newest(verifier, thread))
@@ -500,6 +509,7 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
             add_function(&verifier->open, check->frames.others.slots[i].value);
     check_details(verifier, thread, finished);
     check_code(verifier, thread, finished);
+    check_summary(verifier, thread);
     for (int i = 0; i < P_COUNT; i++)
         if (check->reported[i] > REPORT_LIMIT)
             complain(verifier, "%s/thread_%u: %" PRIu64 " more events with %s", check->directory, thread->info.id,
@@ -575,10 +585,13 @@ static void check_orphans(struct verifier *verifier, size_t index) {
 }
 
 int ct_trace_verify(struct ct_trace *trace, void (*report)(void *arg, const char *sentence), void *arg) {
-    struct verifier verifier = {.trace = trace, .complain = report, .arg = arg};
+    struct ct_facts facts;
+    struct verifier verifier = {.trace = trace, .facts = &facts, .complain = report, .arg = arg};
     struct thread_check *check = calloc(1, sizeof *check);
-    if (!check)
+    if (!check || ct_facts_load(&facts, trace) != 0) {
+        free(check);
         return CT_ERR_NO_MEMORY;
+    }
     for (size_t i = 0, thread = 0; i < trace->process_count; i++) {
         check_process(&verifier, i);
         for (; thread < trace->thread_count && trace->threads[thread].info.process == i; thread++)
@@ -590,5 +603,6 @@ int ct_trace_verify(struct ct_trace *trace, void (*report)(void *arg, const char
     free(check);
     free(verifier.open.functions);
     free(verifier.orphans.functions);
+    ct_facts_free(&facts);
     return verifier.failed ? CT_ERR_BAD_FILE : 0;
 }
