@@ -183,6 +183,7 @@ struct ct_session_statistics {
     uint64_t detail_lost[CT_SESSION_LOSS_ROOM]; /* detail records that were wanted and are not written */
     uint64_t detail_bytes;                      /* written */
     uint64_t detail_reach_ns;                   /* how far back the detail in memory reaches now */
+    uint64_t detail_needed;                     /* memory that would have reached all pre-rolls; 0: none was cut */
     uint64_t marks, windows;                    /* moments that were marked, windows of detail that were written */
     enum ct_session_window window_state;        /* of the first process that is recorded */
     uint64_t signals;                           /* seen before they were delivered (--trigger crash, signal=NAME) */

@@ -159,8 +159,8 @@ static const struct ct_option ctl_option_table[] = {
      .max = 3600000000000},
     {"pre-roll-events", 0, CT_OPTION_NUMBER, AT(pre_events), "N",
      "with mark: write the last N calls and returns of each thread", .min = 1, .max = 1ull << 32},
-    {"post-roll-events", 0, CT_OPTION_NUMBER, AT(post_events), "N",
-     "with mark: write the next N calls and returns", .min = 1, .max = 1ull << 32},
+    {"post-roll-events", 0, CT_OPTION_NUMBER, AT(post_events), "N", "with mark: write the next N calls and returns",
+     .min = 1, .max = 1ull << 32},
     {0},
 };
 #undef AT

@@ -42,6 +42,8 @@ static int show_replay(struct ct_replay_view *v, struct ct_trace *trace, const s
     ct_printer_open(v->printer, true);
     ct_replay_view_head(v);
     int status = ct_replay(trace, options, ct_replay_view_line, v);
+    if (!status)
+        (void)ct_replay_view_marks(v, options->select.to_ns ? options->select.to_ns : UINT64_MAX);
     if (v->limited)
         ct_printer_format(v->printer, "# stopped after %s lines (--limit)\n", ct_text_count(text, v->lines));
     int code = ct_printer_close(v->printer);
@@ -72,6 +74,14 @@ static void check_detail(const struct ct_trace *trace) {
             return;
     ct_message_error("no arguments were recorded in %s; record with --detail always, or with a --trigger",
                      ct_trace_path(trace));
+}
+
+/* Marks before --from are not shown. */
+static int read_marks(struct ct_replay_view *v, const struct ct_trace *trace, uint64_t from_ns) {
+    int status = ct_marks_read(&v->marks, trace);
+    while (v->marks_shown < v->marks.count && v->marks.items[v->marks_shown].time_ns < from_ns)
+        v->marks_shown++;
+    return status;
 }
 
 static int replay_trace(struct ct_trace *trace, const struct options *o) {
@@ -108,6 +118,8 @@ static int replay_trace(struct ct_trace *trace, const struct options *o) {
     ct_replay_view_make_room(&v, end > v.start_ns ? end - v.start_ns : 0);
     if (!status && !o->json && count_selected(trace, &options.select) > 1)
         status = ct_replay_view_name_threads(&v, trace);
+    if (!status && !o->json)
+        status = read_marks(&v, trace, options.select.from_ns);
     if (status)
         code = ct_reading_fail(trace, status);
     else
@@ -184,7 +196,8 @@ const struct ct_command ct_command_replay = {
         "(shown) calls is one line; any other opens with { and closes with } and its duration. With several threads a "
         "column shows the thread. TRACE is a session or a pid_N directory; without it, the newest under ./traces.\n\n"
         "Calls that were left by an exception or a longjmp, calls that were open at the end, and places where events "
-        "were lost are shown as such. Functions without a name are module+0xoffset; a call without a duration (-) is "
+        "were lost are shown as such, and so are moments that were marked with `contrail ctl PID mark`. Functions "
+        "without a name are module+0xoffset; a call without a duration (-) is "
         "one of a function that is recorded on entry only.\n\n"
         "With --args, calls that have a detail record (spawn --detail, --trigger) are shown with their arguments and "
         "results: with names and types from debug information when the module or its debug file is available, "

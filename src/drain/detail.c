@@ -7,15 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES       CT_SHM_DETAIL_CHUNK
-#define LOOK_NS     200000000ull /* between two looks at segments in use while everything is wanted */
-#define AFTER_NS    30000000ull
-#define SCARCE      4u         /* one segment in this many must be free, or those of ended threads are freed */
-#define PASS_BYTES  (8u << 20) /* of segments that one pass takes: the index must not wait for long */
-#define HELD_PASSES 40u        /* passes in a row that wait for marks, at most */
-#define NUMBERS     (1u << 28) /* of records, until they begin again */
-#define HELD_SIGNALS 1024u     /* whose registers wait meanwhile, at most */
-#define LAST_EVENTS 100u       /* of each thread, which a mark keeps however old they are */
+#define BYTES        CT_SHM_DETAIL_CHUNK
+#define LOOK_NS      200000000ull /* between two looks at segments in use while everything is wanted */
+#define AFTER_NS     30000000ull
+#define SCARCE       4u         /* one segment in this many must be free, or those of ended threads are freed */
+#define PASS_BYTES   (8u << 20) /* of segments that one pass takes: the index must not wait for long */
+#define HELD_PASSES  40u        /* passes in a row that wait for marks, at most */
+#define HELD_SIGNALS 1024u      /* whose registers wait meanwhile, at most */
+#define LAST_EVENTS  100u       /* of each thread, which a mark keeps however old they are */
 
 /* ---- writing records ---- */
 
@@ -315,61 +314,6 @@ static bool take_all(struct ct_drain *drain, bool look, uint64_t now_ns) {
     return true;
 }
 
-/* How far back the records of this thread reach is at least the oldest of one segment. */
-static void measure_segment(struct ct_drain *drain, uint32_t segment) {
-    bool wrapped;
-    struct ct_drain_thread *t = ct_detail_thread_of(drain, segment, CT_SEGMENT_OWNED);
-    struct ct_drain_thread *kept = t ? NULL : ct_detail_thread_of(drain, segment, CT_SEGMENT_KEPT);
-    if (!t && !kept)
-        return;
-    struct ct_detail_thread *d = t ? &t->detail : &kept->detail;
-    uint64_t ns = ct_detail_oldest(drain, t ? t : kept, segment, kept != NULL, &wrapped);
-    d->oldest_ns = ns && (!d->oldest_ns || ns < d->oldest_ns) ? ns : d->oldest_ns;
-    d->wrapped |= wrapped;
-    d->chunks += drain->lane->segments[segment].chunks;
-}
-
-/* Threads that have filled their segments share the large ones. */
-static void publish_share(struct ct_drain *drain, uint32_t busy) {
-    uint32_t large = drain->lane->segments_of_class[0], all = large - large / 16;
-    uint32_t share = busy > 1 ? all / busy : all > 1 ? all - 1 : 1;
-    __atomic_store_n(&drain->lane->control->share, share ? share : 1, __ATOMIC_RELAXED);
-}
-
-/* How much each thread keeps. */
-static void publish_rolls(struct ct_drain *drain) {
-    struct ct_shm_control *c = drain->lane->control;
-    const struct ct_windows_options *o = &drain->windows->options;
-    if (!o->grows || o->detail != CT_SESSION_DETAIL_MARKED)
-        return;
-    c->pre_counts = (uint64_t)((double)o->rolls.pre_ns * 1e-9 * ct_clock_hz(drain->clock));
-    c->pre_records = (uint32_t)(o->rolls.pre_events < NUMBERS ? o->rolls.pre_events : NUMBERS);
-}
-
-/* Measures how far back the records of all threads are complete. */
-static void measure_reach(struct ct_drain *drain, uint64_t now_ns) {
-    uint64_t oldest = drain->windows->start_ns;
-    uint32_t busy = 0;
-    for (struct ct_drain_thread *t = drain->threads; t; t = t->next) {
-        t->detail.oldest_ns = t->detail.chunks = 0;
-        t->detail.wrapped = false;
-    }
-    for (uint32_t i = 0; i < drain->lane->segment_count; i++)
-        measure_segment(drain, i);
-    for (const struct ct_drain_thread *t = drain->threads; t; t = t->next) {
-        const struct ct_detail_thread *d = &t->detail;
-        busy += d->wrapped;
-        oldest = d->wrapped && d->oldest_ns > oldest ? d->oldest_ns : oldest;
-        if (d->chunks * (uint64_t)BYTES > drain->detail->most_bytes)
-            drain->detail->most_bytes = d->chunks * (uint64_t)BYTES;
-    }
-    drain->detail->reach_ns = now_ns > oldest ? now_ns - oldest : 0;
-    drain->windows->gone_ns = oldest;
-    drain->detail->measured_at = now_ns;
-    ct_lane_count_segments(drain->lane);
-    publish_share(drain, busy);
-}
-
 /* At a window's end, and for a moment after it: events of its last records may come into the index a pass later. */
 static bool is_ending(const struct ct_windows *w, uint64_t now_ns) {
     const struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
@@ -453,7 +397,7 @@ void ct_detail_pass(struct ct_drain *drain, uint64_t now_ns) {
     if (ct_windows_active(w))
         flush_writers(drain);
     if (now_ns - d->measured_at > LOOK_NS)
-        measure_reach(drain, now_ns);
+        ct_detail_measure(drain, now_ns);
     bool taken = !hold && !d->more;
     if (taken && (look || w->state == CT_SESSION_WINDOW_CAPTURING))
         __atomic_store_n(&drain->lane->control->looked, serial, __ATOMIC_RELEASE); /* read by agent/agent_detail.c */
@@ -471,6 +415,7 @@ void ct_detail_finish(struct ct_drain *drain) {
     if (drain->end_mark[0])
         ct_windows_mark(drain->windows, drain->time_end, drain->end_mark, 0, 0);
     keep_for_marks(drain);
+    ct_detail_measure(drain, ct_clock_now());
     if (ct_windows_active(drain->windows)) {
         (void)take_all(drain, true, ct_clock_now());
         for (struct ct_drain_thread *t = drain->threads; t; t = t->next)
@@ -543,14 +488,14 @@ int ct_detail_start(struct ct_drain *drain) {
     if (!d)
         return CT_ERR_NO_MEMORY;
     drain->detail = d;
+    d->busy = 1;
     size_t largest = (size_t)CT_LANE_MOST_CHUNKS * BYTES;
     d->copy = malloc(largest);
     d->places = malloc(largest / CT_DETAIL_RETURN_SIZE * sizeof *d->places);
     d->full = calloc(lane->segment_count, sizeof *d->full);
     d->taken = calloc(lane->segment_count, sizeof *d->taken);
     publish_persisting(drain, ct_clock_now());
-    publish_share(drain, 1);
-    publish_rolls(drain);
+    ct_detail_publish_rolls(drain);
     return d->copy && d->places && d->full && d->taken ? 0 : CT_ERR_NO_MEMORY;
 }
 

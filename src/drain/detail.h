@@ -78,6 +78,7 @@ struct ct_detail {
     unsigned held;        /* passes that took nothing, because marks wait */
     bool more;            /* the last look was not over */
     uint64_t most_bytes;  /* that one thread has had */
+    uint32_t busy;        /* threads that have filled their segments, at least 1 */
     bool may_look;        /* at segments in use, after the end of a window */
     uint64_t looked_at;   /* when segments in use were last looked at */
     uint64_t measured_at; /* when reach_ns was measured */
@@ -103,6 +104,15 @@ void ct_detail_note_event(struct ct_drain_thread *thread, const struct ct_clock 
 /* The thread that has a segment in this state; NULL: none that we know. */
 struct ct_drain_thread *ct_detail_thread_of(const struct ct_drain *drain, uint32_t segment,
                                             enum ct_segment_state state);
+
+/* ---- detail_reach.c ---- */
+
+/* Measures how far back the records of all threads are complete, and shares the memory out. */
+void ct_detail_measure(struct ct_drain *drain, uint64_t now_ns);
+/* Publishes how much each thread keeps. */
+void ct_detail_publish_rolls(struct ct_drain *drain);
+/* The memory with which no pre-roll would have been cut, about; 0: none was. */
+uint64_t ct_detail_needed(const struct ct_drain *drain);
 
 /* ---- detail_marks.c ---- */
 

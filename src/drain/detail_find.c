@@ -184,8 +184,8 @@ size_t ct_detail_find(struct ct_drain *drain, const struct ct_drain_thread *t, u
     return s.count;
 }
 
-uint64_t ct_detail_oldest(const struct ct_drain *drain, const struct ct_drain_thread *t, uint32_t segment,
-                          bool full, bool *wrapped) {
+uint64_t ct_detail_oldest(const struct ct_drain *drain, const struct ct_drain_thread *t, uint32_t segment, bool full,
+                          bool *wrapped) {
     const struct ct_shm_segment *shared = &drain->lane->segments[segment];
     uint64_t owner = CT_SHM_DETAIL_OWNER(t->slot, t->generation), oldest = 0, stamp;
     uint32_t chunk, chunks;

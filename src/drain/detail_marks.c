@@ -36,7 +36,8 @@ static uint64_t time_before(struct ct_drain *drain, struct ct_drain_thread *t, c
     uint64_t newest = 0, number = 0;
     for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
         if (ct_detail_thread_of(drain, i, CT_SEGMENT_OWNED) != t &&
-            ct_detail_thread_of(drain, i, CT_SEGMENT_FROZEN) != t && ct_detail_thread_of(drain, i, CT_SEGMENT_KEPT) != t)
+            ct_detail_thread_of(drain, i, CT_SEGMENT_FROZEN) != t &&
+            ct_detail_thread_of(drain, i, CT_SEGMENT_KEPT) != t)
             continue;
         uint64_t found = time_in_segment(drain, t, i, m, records, &number);
         if (found && number > newest) {

@@ -425,6 +425,7 @@ static void publish_statistics(struct ct_drain *d) {
     s.lane_times_above = d->times_above;
     s.lane_least_free = (uint64_t)d->least_free * bytes;
     s.detail_reach_ns = d->detail ? d->detail->reach_ns : 0;
+    s.detail_needed = d->detail ? ct_detail_needed(d) : 0;
     s.marks = d->windows ? d->windows->marks : 0;
     s.windows = d->windows ? d->windows->opened : 0;
     s.window_state = d->windows ? d->windows->state : CT_SESSION_WINDOW_CAPTURING;
@@ -464,8 +465,8 @@ static void drain_until_stopped(struct ct_drain *d, struct found_chunk *list) {
             d->every_second(d->every_second_arg);
         }
         pause_ms = (memory_is_short(d) && d->found) || (d->detail && d->detail->more) ? 0
-                   : idle > IDLE_PASSES           ? d->interval_ms * IDLE_FACTOR
-                                                  : d->interval_ms;
+                   : idle > IDLE_PASSES                                               ? d->interval_ms * IDLE_FACTOR
+                                                                                      : d->interval_ms;
     } while (pause_for(d, pause_ms));
 }
 

@@ -57,7 +57,8 @@ static uint32_t large_chunks(uint64_t all) {
 static void divide(struct ct_lane *lane, size_t memory) {
     uint64_t all = (memory < DETAIL_MIN ? DETAIL_MIN : memory) / CT_SHM_DETAIL_CHUNK;
     bool few = all * CT_SHM_DETAIL_CHUNK < LARGE_MIN;
-    uint64_t small = all * (few ? 17 : 10) / SHARES / CT_SHM_SMALL_CHUNKS, medium = all * (few ? 3 : 1) / SHARES / MEDIUM;
+    uint64_t small = all * (few ? 17 : 10) / SHARES / CT_SHM_SMALL_CHUNKS,
+             medium = all * (few ? 3 : 1) / SHARES / MEDIUM;
     const uint32_t chunks[CT_LANE_CLASSES] = {large_chunks(all), MEDIUM, CT_SHM_SMALL_CHUNKS};
     lane->segments_of_class[2] = smaller(small, SMALL_MOST);
     lane->segments_of_class[1] = smaller(medium, MEDIUM_MOST);

@@ -59,7 +59,7 @@ struct ct_lane_options {
     bool vectors;
     int64_t errno_offset; /* of errno from the thread pointer; 0: not known */
     uint32_t hook_room;   /* for all hooks that there will ever be */
-    size_t extra;       /* bytes after everything else (control.extra_offset) */
+    size_t extra;         /* bytes after everything else (control.extra_offset) */
 };
 
 /* Gives the memfd its final size, maps it and writes the layout. Takes ownership of the descriptor. CT_ERR_BAD_FILE:

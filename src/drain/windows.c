@@ -335,8 +335,8 @@ void ct_windows_take_asked(struct ct_windows *w) {
     while (ct_windows_is_asked(w)) {
         const struct ct_windows_ask *ask = &w->asked[w->asked_taken % CT_WINDOWS_ASKED];
         char text[sizeof CT_WINDOWS_MANUAL + 2 + CT_WINDOWS_LABEL];
-        snprintf(text, sizeof text, "%s%s%.*s", CT_WINDOWS_MANUAL, ask->label[0] ? ": " : "", (int)sizeof ask->label - 1,
-                 ask->label);
+        snprintf(text, sizeof text, "%s%s%.*s", CT_WINDOWS_MANUAL, ask->label[0] ? ": " : "",
+                 (int)sizeof ask->label - 1, ask->label);
         ct_windows_mark_rolls(w, ask->ns, text, &ask->rolls);
         __atomic_store_n(&w->asked_taken, w->asked_taken + 1, __ATOMIC_RELEASE);
     }

@@ -37,8 +37,8 @@ static void put_window(const struct ct_windows *w, const struct ct_window *windo
         ct_json_number(j, "pre_roll_ns", start < mark ? mark - start : 0);
         ct_json_string(j, "pre_roll",
                        window->reach > window->start || window->short_events ? "cut by memory"
-                       : window->short_start         ? "cut by the start"
-                                                     : "whole");
+                       : window->short_start                                 ? "cut by the start"
+                                                                             : "whole");
         if (!open)
             ct_json_number(j, "post_roll_ns", window->end - window->last_mark);
         ct_json_string(j, "post_roll",

@@ -20,7 +20,7 @@
 #define LIMIT_BASE_MS   10000u
 #define PER_FUNCTION_US 500u
 #define MIN_CLOCK_SPAN  5000000ull /* between the first two calibrations */
-#define DEFAULT_DETAIL (32u << 20)
+#define DEFAULT_DETAIL  (32u << 20)
 
 /* ---- the time limit ---- */
 

@@ -34,8 +34,8 @@ static void start(const struct ct_lane_options *options, int detail) {
     o.detail_memory = o.detail_memory ? o.detail_memory : SMALLEST;
     o.hook_room = HOOKS;
     lane_start_with(&f, &o, 0);
-    ct_windows_init(&windows,
-                    &(struct ct_windows_options){.detail = detail, .rolls = {.pre_ns = 60000000000, .post_ns = 1000000000}});
+    ct_windows_init(&windows, &(struct ct_windows_options){.detail = detail,
+                                                           .rolls = {.pre_ns = 60000000000, .post_ns = 1000000000}});
     lane_prepare_drain(&f);
     f.drain.windows = &windows;
     ct_windows_start(&windows, f.clock.first.ns);

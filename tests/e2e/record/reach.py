@@ -7,6 +7,7 @@ Usage: reach.py CONTRAIL"""
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -123,8 +124,15 @@ class Reach(session_case.SessionCase):
         self.assertEqual(trace.manifest["windows"][0]["pre_roll"], "whole")
 
     def test_info_says_what_would_be_enough(self):
-        self.kept("crash", STEPS, "-t", "crash", "--detail-mem", "4M", "--pre-roll-events", "100000")
-        self.assertRegex(self.shown("info"), r"--detail-mem \d+M")
+        enough = r"--detail-mem (\d+)M would reach"
+        done, _ = self.record(self.program, "crash", str(STEPS),
+                              options=["--only", "reach", "-t", "crash", "--detail-mem", "4M", "--pre-roll-events",
+                                       "100000"])
+        self.assertRegex(done.stderr, enough)
+        memory = re.search(enough, self.shown("info")).group(1) + "M"
+        trace, records = self.kept("crash", STEPS, "-t", "crash", "--detail-mem", memory, "--pre-roll-events", "100000")
+        self.assertEqual(trace.manifest["windows"][0]["pre_roll"], "whole")
+        self.assertGreaterEqual(len(records), 100000)
 
     def test_events_before_all_kinds_of_marks(self):
         for way, trigger in (("crash", "crash"), ("signal", "signal=SIGUSR1"), ("kill", "crash"),
