@@ -271,7 +271,7 @@ static void print_windows(const struct page *p) {
     if (!info->window_count)
         return;
     print_title(p, "Windows of detail", info->window_count);
-    ct_printer_format(p->printer, "  %12s  %9s  %9s  %12s  %s\n", "MARK (s)", "BEFORE", "BEHIND", "RECORDS", "WHY");
+    ct_printer_format(p->printer, "  %12s  %9s  %9s  %12s  %s\n", "MARK (s)", "BEFORE", "AFTER", "RECORDS", "WHY");
     for (size_t i = 0; i < shown; i++) {
         const struct ct_info_window *w = &info->windows[i];
         uint64_t start = info->process->time_start_ns;
@@ -283,7 +283,17 @@ static void print_windows(const struct page *p) {
         ct_printer_text(p->printer, "\n");
     }
     print_more(p, shown, info->window_count);
-    ct_printer_text(p->printer, "  * less than asked for: cut by memory, or by the start or end of the recording\n");
+    ct_printer_text(p->printer,
+                    "  * less than asked for: cut by memory, by the start or end of the recording, or after "
+                    "10,000 records (the default)\n");
+    if (info->detail_thread)
+        ct_printer_format(p->printer, "  a thread had up to %s of memory for detail",
+                          ct_text_size(a, info->detail_thread));
+    if (info->detail_thread && info->detail_needed)
+        ct_printer_format(p->printer, "; --detail-mem %s would reach the whole pre-roll",
+                          ct_text_memory(b, info->detail_needed));
+    if (info->detail_thread)
+        ct_printer_text(p->printer, "\n");
 }
 
 static void print_threads(const struct page *p) {

@@ -115,6 +115,8 @@ void ct_record_end_text(char *text, size_t size, const struct ct_session_statist
     if (s->windows)
         add(&t, ", %s detail record%s in %s window%s", ct_text_count(a, s->detail_events), plural(s->detail_events),
             ct_text_count(b, s->windows), plural(s->windows));
+    if (s->detail_needed)
+        add(&t, " (memory cut the pre-roll: --detail-mem %s would reach it)", ct_text_memory(a, s->detail_needed));
     add_losses(&t, ", detail records: ", s->detail_lost);
     add(&t, ", %s on disk", ct_text_size(a, s->bytes_written + s->detail_bytes));
 }

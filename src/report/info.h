@@ -76,6 +76,8 @@ struct ct_info {
     const char *end_reason; /* "exit", "signal", "detach", "exec", "disk", "" when not known */
     int64_t exit_code, signal;
     uint64_t detail, detail_lost; /* records */
+    uint64_t detail_thread;       /* the most memory for detail that a thread has had */
+    uint64_t detail_needed;       /* memory with which no pre-roll would have been cut; 0: none was */
     struct ct_info_window *windows;
     size_t window_count;
     bool stalk; /* its threads were followed through translated code */

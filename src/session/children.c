@@ -87,6 +87,7 @@ static void sum_up(struct ct_session_statistics *sum, const struct ct_session_st
     for (int i = 0; i < CT_LOSS_COUNT; i++)
         sum->detail_lost[i] += one->detail_lost[i];
     sum->detail_bytes += one->detail_bytes;
+    sum->detail_needed = one->detail_needed > sum->detail_needed ? one->detail_needed : sum->detail_needed;
     sum->signals += one->signals;
     sum->marks += one->marks;
     sum->windows += one->windows;
