@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the trace of a process holds. */
 #include "report/info.h"
+#include "trace/reader.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,6 +207,9 @@ static void read_stalk(struct ct_info *info, const struct ct_json_node *root) {
 
 static int read_manifest(struct ct_info *info, const struct ct_json_node *root) {
     read_stalk(info, root);
+    info->parent_pid = (int)number_at(root, "parent_pid", NULL);
+    info->origin = text_at(root, "origin");
+    info->disk_bytes = ct_find_disk_bytes(info->process->directory);
     info->command_line = text_at(root, "command_line");
     info->redacted = ct_json_flag(ct_json_get(root, "redacted", NULL), false);
     info->tool = text_at(root, "tool");

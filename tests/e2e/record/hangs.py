@@ -21,7 +21,7 @@ HANGS = r"""
 #include <stdio.h>
 #include <unistd.h>
 static volatile int over;
-static __attribute__((noinline)) int step(int i) { __asm__ volatile("" : "+r"(i)); return i + 1; }
+static __attribute__((noinline)) int step(int i) { volatile int sum = i; return ++sum; }
 static __attribute__((noinline)) int stuck(void) { while (!over) pause(); return over; }
 static __attribute__((noinline)) void *be_short(void *arg) { step(1); return arg; }
 static __attribute__((noinline)) void *wait_for_ever(void *arg) { step(2); while (!over) pause(); return arg; }
