@@ -144,7 +144,13 @@ struct ct_trace_detail {
     unsigned cpu_count; /* registers of `cpu` that are filled: 18 on x86_64, 34 on arm64 */
     /* x86_64: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, rip, rflags. arm64: x0 to x30, sp, pc, pstate. */
     uint64_t cpu[40];
+
+    /* return */
+    /* errno of the thread when the function was called (at most 4,095), and when it returned; CT_TRACE_NO_ERRNO: not
+     * known. Where both are the same it may have been set long before. */
+    uint32_t errno_before, errno_after;
 };
+#define CT_TRACE_NO_ERRNO UINT32_MAX
 /* The detail record that ct_trace_event.detail names. The first call for a thread reads through its file; the others
  * are equally fast for every record. CT_ERR_NOT_FOUND: there is no such record, or the file ends before it;
  * CT_ERR_BAD_FILE: it is damaged. May be called in parallel for different threads. */

@@ -70,6 +70,38 @@ static void print_end(const struct page *p) {
     print_line(p, "Ended", text);
 }
 
+static void print_waits(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    if (info->waited_ns) {
+        print_label(p, "Waited");
+        ct_printer_format(p->printer, "%s of it a thread waited for the recorder: no call's time includes that\n",
+                          ct_text_time(a, info->waited_ns));
+    }
+    if (info->waits_more) {
+        print_label(p, "Waited");
+        ct_printer_format(p->printer, "%s more times, for %s in all, which the times of calls include\n",
+                          ct_text_count(a, info->waits_more), ct_text_time(b, info->waits_more_ns));
+    }
+}
+
+static void print_cpu(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    if (!*info->cpu)
+        return;
+    print_label(p, "CPU time");
+    if (strcmp(info->cpu, "recorded") != 0)
+        ct_printer_text(p->printer, "not recorded: ");
+    ct_printer_name(p->printer, info->cpu, 0);
+    if (info->switches)
+        ct_printer_format(p->printer, ", %s switches", ct_text_count(a, info->switches));
+    if (info->switches_lost)
+        ct_printer_format(p->printer, ", %s LOST: the time around them is neither on nor off CPU",
+                          ct_text_count(b, info->switches_lost));
+    ct_printer_text(p->printer, "\n");
+}
+
 static void print_who(const struct page *p) {
     const struct ct_info *info = p->info;
     char text[1024], duration[CT_TEXT_SIZE];
@@ -86,6 +118,8 @@ static void print_who(const struct page *p) {
              ct_text_time(duration, info->duration_ns), info->process->recording_known ? "" : " until the last event",
              *info->tool ? ", by " : "", info->tool);
     print_line(p, "Recorded", text);
+    print_waits(p);
+    print_cpu(p);
     print_end(p);
     ct_info_idle_print(p->printer, p->trace, info, LABEL, p->options->all);
 }

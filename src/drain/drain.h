@@ -11,6 +11,7 @@
 #include "drain/detail.h"
 #include "drain/lane.h"
 #include "drain/signal_record.h"
+#include "drain/switches.h"
 #include "drain/windows.h"
 #include "trace/code_file.h"
 #include "trace/writer.h"
@@ -102,7 +103,8 @@ struct ct_drain {
     struct ct_trace_format format;   /* of index files */
     void (*every_second)(void *arg); /* on the drain thread */
     void *every_second_arg;
-    struct ct_windows *windows; /* moments whose detail is wanted; NULL: no detail */
+    struct ct_switches *switches; /* time on processors; NULL: not recorded. The drain closes it */
+    struct ct_windows *windows;   /* moments whose detail is wanted; NULL: no detail */
     /* In each pass, on the drain thread: marks moments. */
     void (*on_pass)(void *arg, uint64_t now_ns);
     /* Other work in each pass; returns true if there was some. May be NULL. */
@@ -149,9 +151,10 @@ struct ct_drain {
         uint32_t weight;
     } sample[1024];
     size_t sample_count;
-    bool found; /* this pass found something new */
-    bool cut;   /* this pass left something */
-    bool above; /* the lane passed the high watermark, and is not below the low one yet */
+    bool found;     /* this pass found something new */
+    bool switching; /* threads switch often: the next pass should be soon */
+    bool cut;       /* this pass left something */
+    bool above;     /* the lane passed the high watermark, and is not below the low one yet */
     uint64_t times_above;
     uint32_t least_free; /* fewest free chunks so far */
     /* shared */

@@ -127,6 +127,7 @@ struct ct_drain_thread *ct_drain_thread_of(struct ct_drain *d, uint32_t slot, ui
         return NULL;
     }
     t->series = ct_thread_writer_series(t->writer);
+    ct_switches_begin_thread(d->switches, d->place, t);
     d->next_id++;
     pthread_mutex_lock(&d->mutex);
     *d->threads_end = t;
@@ -198,6 +199,7 @@ int ct_drain_close_thread(struct ct_drain *d, struct ct_drain_thread *t) {
         status = status ? status : closed;
         t->code = NULL;
     }
+    ct_switches_end_thread(d->switches, t);
     t->writer = NULL;
     d->stacks_room -= t->stack_capacity;
     ct_drain_stacks_free(d, t);

@@ -63,8 +63,10 @@ static void count_time(struct ct_counter *c, const struct ct_frame *frame, uint6
     struct ct_tally *tally = frame->user;
     uint64_t duration = ct_frames_duration(&c->frames, frame, end_ns);
     tally->total_ns += ct_frames_close_time(&c->frames, &tally->open_time, end_ns);
+    ct_frames_close_off(&c->frames, &tally->open_time, &tally->total_off);
     tally->sum_ns += duration;
     tally->self_ns += frame->self_ns;
+    ct_off_add(&tally->self_off, &frame->off_self);
     if (!ct_histogram_add(&tally->times, duration))
         c->failed = true;
 }
@@ -135,7 +137,8 @@ int ct_count_thread(struct ct_counter *c, size_t thread) {
                                                              .frames = &c->frames,
                                                              .lost = on_lost,
                                                              .entry_only = is_entry_only,
-                                                             .arg = c});
+                                                             .arg = c,
+                                                             .names = c->names});
     if (!status)
         count_inherited(c);
     while (!status && !c->failed && ct_scan_next(&scan, &event)) {
@@ -149,6 +152,8 @@ int ct_count_thread(struct ct_counter *c, size_t thread) {
         count_open(c, ct_scan_end(&scan));
         count_gaps(c, &scan);
         c->totals.threads++;
+        c->totals.waited_ns += ct_scan_waited(&scan);
+        c->totals.cpu_threads += ct_scan_has_cpu(&scan);
     }
     ct_scan_close(&scan);
     return status ? status : c->failed ? CT_ERR_NO_MEMORY : 0;

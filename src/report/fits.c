@@ -140,7 +140,7 @@ static void end_call(struct pass *p, const struct ct_frame *frame, uint64_t end_
     struct ct_where_call call = {
         .depth = frame->called_at,
         .ended = end_ns != 0,
-        .duration_ns = end_ns > frame->began_ns ? end_ns - frame->began_ns : 0,
+        .duration_ns = ct_frames_lasted(&p->frames, frame, end_ns),
         .self_ns = frame->self_ns,
         .detail = frame->detail,
         .end_detail = p->event && p->event->kind == CT_TRACE_RETURN ? p->event->detail : CT_TRACE_NO_DETAIL,
@@ -299,6 +299,15 @@ static void free_marks(struct marks *marks, size_t threads) {
         free(marks[i].chunks);
     }
     free(marks);
+}
+
+uint64_t ct_fits_kept(const struct ct_fits *fits) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < fits->thread_count; i++)
+        for (size_t k = 0; k < fits->kept[i].count; k++)
+            for (size_t w = 0; fits->kept[i].chunks[k] && w < CHUNK_BITS / WORD_BITS; w++)
+                count += (uint64_t)__builtin_popcountll(fits->kept[i].chunks[k][w]);
+    return count;
 }
 
 void ct_fits_free(struct ct_fits *fits) {

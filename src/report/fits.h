@@ -27,6 +27,8 @@ enum ct_fits_words {
 int ct_fits_make(struct ct_fits **out, struct ct_trace *trace, const struct ct_facts *facts,
                  const struct ct_select *select, enum ct_fits_words words, const char *const *directories);
 void ct_fits_free(struct ct_fits *fits);
+/* How many events are kept. */
+uint64_t ct_fits_kept(const struct ct_fits *fits);
 
 /* True when the call with this event fits; always with `fits` NULL. */
 bool ct_fits_call(const struct ct_fits *fits, size_t thread, uint64_t sequence);

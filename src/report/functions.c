@@ -49,6 +49,21 @@ static struct ct_report_row *add_row(struct part *part) {
     return &part->rows[part->count++];
 }
 
+static uint64_t on_cpu(uint64_t time_ns, const struct ct_off *off) {
+    uint64_t not_on = off->ns[CT_OFF_BLOCKED] + off->ns[CT_OFF_PREEMPTED] + off->ns[CT_OFF_UNKNOWN];
+    return time_ns > not_on ? time_ns - not_on : 0;
+}
+
+static void put_cpu(struct ct_report_row *row, const struct ct_tally *t) {
+    row->cpu_ns = on_cpu(t->self_ns, &t->self_off);
+    row->blocked_ns = t->self_off.ns[CT_OFF_BLOCKED];
+    row->preempted_ns = t->self_off.ns[CT_OFF_PREEMPTED];
+    row->unknown_ns = t->self_off.ns[CT_OFF_UNKNOWN];
+    row->total_cpu_ns = on_cpu(t->total_ns, &t->total_off);
+    row->total_blocked_ns = t->total_off.ns[CT_OFF_BLOCKED];
+    row->total_preempted_ns = t->total_off.ns[CT_OFF_PREEMPTED];
+}
+
 static struct ct_report_row row_of(const struct ct_tally *t, size_t thread) {
     uint64_t timed = t->times.count;
     return (struct ct_report_row){
@@ -80,6 +95,7 @@ static int make_rows(struct part *part, const struct ct_table *tallies, size_t t
         if (!row)
             return CT_ERR_NO_MEMORY;
         *row = row_of(tally, thread);
+        put_cpu(row, tally);
     }
     return 0;
 }
@@ -253,6 +269,8 @@ static void add_totals(struct ct_report *r, const struct ct_count_totals *t) {
     r->lost += t->lost;
     r->gap_ns += t->gap_ns;
     r->threads += t->threads;
+    r->waited_ns += t->waited_ns;
+    r->cpu_threads += t->cpu_threads;
 }
 
 static int gather_rows(struct ct_report *r, struct job *job, struct worker *workers, unsigned count) {

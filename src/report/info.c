@@ -2,6 +2,7 @@
 /* What the trace of a process holds. */
 #include "report/info.h"
 #include "trace/reader.h"
+#include "trace/waits.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -266,6 +267,22 @@ static int read_missed(struct ct_info *info, const struct ct_json_node *list) {
     return 0;
 }
 
+static int read_times(struct ct_info *info, const struct ct_facts *facts, size_t process,
+                      const struct ct_json_node *root) {
+    struct ct_waits waits;
+    int status = ct_waits_of_process(&waits, facts, process);
+    if (status)
+        return status;
+    info->waited_ns = ct_waits_in(&waits, info->process->time_start_ns, info->process->time_end_ns);
+    info->waits_more = waits.more;
+    info->waits_more_ns = waits.more_ns;
+    ct_waits_free(&waits);
+    info->cpu = ct_json_text(ct_json_get(root, "cpu", "state", NULL), "");
+    info->switches = number_at(root, "cpu", "switches");
+    info->switches_lost = number_at(root, "cpu", "lost");
+    return 0;
+}
+
 int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_facts *facts, size_t process,
                  bool count) {
     struct ct_info *info = calloc(1, sizeof *info);
@@ -277,6 +294,8 @@ int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_f
         info->duration_ns = info->process->recording_end_ns - info->process->recording_start_ns;
     read_started(info);
     int status = read_manifest(info, root);
+    if (!status)
+        status = read_times(info, facts, process, root);
     if (!status)
         status = read_left(info, ct_json_get(root, "left_alone", NULL));
     if (!status)

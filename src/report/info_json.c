@@ -158,6 +158,10 @@ void ct_info_json(const struct ct_info *info, const struct ct_trace *trace, cons
     ct_json_number(json, "recording_end_ns", info->process->recording_end_ns);
     ct_json_bool(json, "recording_known", info->process->recording_known);
     ct_json_number(json, "duration_ns", info->duration_ns);
+    ct_json_number(json, "waited_ns", info->waited_ns);
+    ct_json_number(json, "waits_not_listed", info->waits_more);
+    ct_json_number(json, "waits_not_listed_ns", info->waits_more_ns);
+    ct_json_string(json, "cpu", info->cpu);
     events_json(info, json);
     numbers_json(info, json);
     stalk_json(info, json);

@@ -237,6 +237,7 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
 static int begin_child(struct ct_recording *r, struct ct_task *t) {
     r->pid = t->who.pid;
     r->parent_pid = t->parent->pid;
+    r->times.asked_at = t->request.kind == CT_REQUEST_FORKED ? t->since : 0;
     ct_clock_start_with(&r->clock, &t->parent->clock); /* the child waits for us */
     if (t->request.kind == CT_REQUEST_EXEC)
         return follow_exec(r, t);

@@ -128,7 +128,7 @@ void ct_recording_resume(struct ct_recording *r) {
     apply_pending(r);
     /* The thread that waits for the process notices if it was killed meanwhile. */
     if (!r->paused)
-        (void)ct_remote_resume(r->remote);
+        (void)ct_recording_go_on(r, first ? CT_WAIT_START : CT_WAIT_PAUSE);
     pthread_mutex_unlock(&r->work);
     if (first)
         r->times.pause_ns = ct_clock_now() - r->times.stopped_at;
@@ -230,6 +230,7 @@ void ct_recording_destroy(struct ct_recording *r) {
         return;
     release_target(r);
     free_missed(r);
+    free(r->waits.items);
     ct_place_drop(r->trace.place);
     ct_recording_free_code(r);
     pthread_mutex_destroy(&r->mutex);

@@ -54,7 +54,8 @@ static void check_process(struct search *s, size_t index) {
         report(s, "%s/manifest.json cannot be read: names of threads, losses and the end are not known",
                process->directory);
     if (version > MANIFEST_VERSION)
-        report(s, "%s was written by a newer contrail (version %" PRIu64 " of the manifest): parts of it may be missing",
+        report(s,
+               "%s was written by a newer contrail (version %" PRIu64 " of the manifest): parts of it may be missing",
                process->directory, version);
     if (is_disk_full(process))
         report(s, "%s: the disk was full, or another write failed: what happened after that is missing",
@@ -90,9 +91,8 @@ static uint64_t missing_events(const struct trace_process *process, const struct
     for (size_t i = 0; i < thread->index.part_count; i++)
         readable += thread->index.parts[i]->count;
     uint64_t deleted = keeps ? thread->index.first : 0;
-    uint64_t holes = thread->index.end > thread->index.first + readable
-                         ? thread->index.end - thread->index.first - readable
-                         : 0;
+    uint64_t holes =
+        thread->index.end > thread->index.first + readable ? thread->index.end - thread->index.first - readable : 0;
     uint64_t after = listed > thread->index.end ? listed - thread->index.end : 0;
     uint64_t before = thread->index.first - deleted;
     return before + holes + after;

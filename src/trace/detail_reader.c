@@ -296,7 +296,9 @@ static int parse_call(const uint8_t *record, const struct atf_detail_event *even
         return CT_ERR_BAD_FILE;
     memcpy(&call, record, sizeof call);
     bool vectors = event->flags & ATF_DETAIL_VECTORS;
-    size_t needed = sizeof call + call.stack_size + (vectors ? sizeof out->vectors : 0);
+    struct atf_detail_errno error;
+    size_t at = sizeof call + call.stack_size + (vectors ? sizeof out->vectors : 0);
+    size_t needed = at + (event->flags & ATF_DETAIL_ERRNO ? sizeof error : 0);
     if (call.stack_size > sizeof out->stack || event->total_length < needed)
         return CT_ERR_BAD_FILE;
     out->function_id = call.function_id;
@@ -309,6 +311,11 @@ static int parse_call(const uint8_t *record, const struct atf_detail_event *even
     out->has_vectors = vectors;
     if (vectors)
         memcpy(out->vectors, record + sizeof call + call.stack_size, sizeof out->vectors);
+    if (event->event_type == ATF_DETAIL_RETURN && event->flags & ATF_DETAIL_ERRNO) {
+        memcpy(&error, record + at, sizeof error);
+        out->errno_before = error.before;
+        out->errno_after = error.after;
+    }
     return 0;
 }
 
@@ -335,6 +342,7 @@ int ct_details_parse(const uint8_t *record, const struct atf_detail_event *event
     out->function_id = 0;
     out->stack_size = 0;
     out->has_vectors = false;
+    out->errno_before = out->errno_after = CT_TRACE_NO_ERRNO;
     out->cpu_count = 0;
     if (event->event_type == ATF_DETAIL_CALL || event->event_type == ATF_DETAIL_RETURN)
         return parse_call(record, event, out);

@@ -121,6 +121,8 @@ static int number_process(struct ct_follow *f, size_t index, size_t *number) {
         .complete = now->complete,
         .time_start_ns = now->time_start_ns,
     };
+    snprintf(f->processes[*number].info.program, sizeof f->processes[*number].info.program, "%s",
+             ct_trace_program(f->trace, index));
     return 0;
 }
 

@@ -17,6 +17,7 @@ struct ct_follow_process {
     int pid, parent_pid;
     bool complete; /* the recorder finished its trace */
     uint64_t time_start_ns;
+    char program[64]; /* file name, "": not known yet */
 };
 
 struct ct_follow_thread {

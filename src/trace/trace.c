@@ -11,8 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define MANIFEST_LIMIT (UINT64_C(1) << 30)
-#define DEFAULT_ROOT   "./traces"
+#define DEFAULT_ROOT "./traces"
 
 /* ---- one process ---- */
 
@@ -192,7 +191,7 @@ static int add_process(struct ct_trace *trace, const char *directory) {
     char *path = ct_file_path("%s/manifest.json", directory), *text;
     if (!path)
         return CT_ERR_NO_MEMORY;
-    int status = ct_file_status(ct_file_load(path, MANIFEST_LIMIT, &text, &size));
+    int status = ct_file_status(ct_file_load(path, CT_MANIFEST_LIMIT, &text, &size));
     free(path);
     if (status)
         return status;
@@ -410,6 +409,17 @@ struct ct_trace_place ct_trace_place(const struct ct_trace *trace, size_t proces
 
 const struct ct_trace_function *ct_trace_function(const struct ct_trace *trace, size_t process, uint64_t id) {
     return ct_symbols_find(ct_trace_symbols(trace, process), id);
+}
+
+const char *ct_trace_program(const struct ct_trace *trace, size_t process) {
+    for (size_t i = 0; i < trace->module_count; i++) {
+        const struct ct_trace_module *module = &trace->modules[i];
+        if (module->process != process)
+            continue;
+        const char *slash = strrchr(module->path, '/');
+        return slash ? slash + 1 : module->path;
+    }
+    return "";
 }
 
 int ct_trace_open_calls(struct ct_trace *trace, size_t thread, uint64_t **functions, size_t *count) {
