@@ -273,7 +273,7 @@ static int read_times(struct ct_info *info, const struct ct_facts *facts, size_t
     int status = ct_waits_of_process(&waits, facts, process);
     if (status)
         return status;
-    info->waited_ns = ct_waits_in(&waits, info->process->time_start_ns, info->process->time_end_ns);
+    info->waited_ns = ct_waits_in(&waits, info->process->time_start_ns, info->process->recording_end_ns);
     info->waits_more = waits.more;
     info->waits_more_ns = waits.more_ns;
     ct_waits_free(&waits);
