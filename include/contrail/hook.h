@@ -72,6 +72,14 @@ struct ct_hook_listener {
 
 /* ---- one function ---- */
 
+/* Finds a function by its name: in the program, then in its libraries in the order of the loader; "libz.so.1!inflate"
+ * only in that module. Knows what symbol tables and debug files know, static functions too. C++ names are given as they
+ * are mangled, or as they are read, with or without parameters. Of several functions of that name in a module, the
+ * first. CT_ERR_NOT_FOUND: no module, or none that is named so, has it. */
+int ct_hooks_find(struct ct_hooks *hooks, const char *name, void **function);
+/* Writes one sentence: which function could last not be hooked by one of the calls below, and why. "": none. */
+int ct_hooks_reason(struct ct_hooks *hooks, char *text, size_t size);
+
 /* These return the number of the hook, or a negative code. The listener is copied. */
 int ct_hooks_attach(struct ct_hooks *hooks, void *function, const struct ct_hook_listener *listener, void *user);
 int ct_hooks_record(struct ct_hooks *hooks, void *function);

@@ -2,14 +2,16 @@
 /* contrail diff: what changed between two traces of one program. */
 #include "cli/command.h"
 #include "cli/reading.h"
+#include "cli/selection.h"
 #include "report/diff.h"
 #include <string.h>
 
 struct options {
     int sort;
     uint64_t limit, min_change, next;
-    struct ct_option_list functions, modules;
-    bool json, mangled;
+    struct ct_selection selection;
+    struct ct_option_list directories;
+    bool json, mangled, allow_damaged;
 };
 
 /* ---- the table ---- */
@@ -147,16 +149,21 @@ static int print_diff(struct ct_trace *const traces[], const struct ct_diff *d, 
 
 /* ---- the command ---- */
 
-static int diff_traces(struct ct_trace *const traces[], const struct options *o) {
+static int diff_traces(struct ct_trace *const traces[], struct options *o) {
     struct ct_diff_options options = {
-        .select = {.functions = o->functions.items, .modules = o->modules.items},
+        .directories = o->directories.items,
         .sort = (enum ct_diff_sort)o->sort,
         .limit = o->limit,
         .min_change = o->min_change,
         .next = o->next,
     };
     struct ct_diff *diff;
-    int code, status = ct_diff_make(&diff, traces, &options);
+    int code = -1;
+    for (int side = 0; side < CT_DIFF_SIDES && code < 0; side++)
+        code = ct_selection_apply(&o->selection, traces[side], &options.select[side]);
+    if (code >= 0)
+        return code;
+    int status = ct_diff_make(&diff, traces, &options);
     if (status)
         return ct_message_fail(status, NULL);
     if (o->json) {
@@ -177,19 +184,23 @@ static int run_diff(int argc, char **argv) {
     int code = ct_options_parse(&ct_command_diff, argc, argv, &options, &operands);
     if (code >= 0)
         return code;
+    code = ct_selection_check(&options.selection);
     ct_reading_drop_rights(&operands);
     for (int s = 0; s < CT_DIFF_SIDES && code < 0; s++) {
         code = ct_reading_open_next(&traces[s], &(struct ct_operands){.count = 1, .at = operands.at + s});
         if (code >= 0)
             traces[s] = NULL;
-        else if (options.mangled)
+        else
+            ct_reading_report_damage(traces[s]);
+        if (traces[s] && options.mangled)
             ct_trace_keep_mangled(traces[s]);
     }
     if (code < 0)
         code = diff_traces(traces, &options);
     for (int s = 0; s < CT_DIFF_SIDES; s++)
         if (traces[s])
-            ct_trace_close(traces[s]);
+            code = ct_reading_close(traces[s], code, options.allow_damaged);
+    ct_selection_finish(&options.selection);
     ct_options_release(&ct_command_diff, &options);
     return code;
 }
@@ -210,11 +221,13 @@ static const struct ct_option option_table[] = {
      "only functions whose sort column changed by at least PCT percent, and new and gone ones", .initial = "0"},
     {"next", 0, CT_OPTION_NUMBER, offsetof(struct options, next), "N",
      "print N calls of each side from the point where the main threads diverge", .initial = "5", .min = 1, .max = 1000},
-    {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB", "only functions whose name matches"},
-    {"module", 'm', CT_OPTION_LIST, offsetof(struct options, modules), "GLOB",
-     "only functions of modules whose file name matches"},
+    CT_OPTIONS_SELECTION(struct options, 'f', "only functions whose name matches",
+                         "only functions of modules whose file name matches"),
+    {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
+     "look for binaries and debug files here too, for arguments in --where"},
     CT_OPTION_MANGLED(struct options),
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON, times in nanoseconds"},
+    CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };
 
@@ -235,10 +248,15 @@ const struct ct_command ct_command_diff = {
         "functions without names are compared by their offset.\n\n"
         "The main threads are compared call by call, by name and by the calls around each. Printed are the calls that "
         "were open in both, then the next calls of A and of B. --function and --module select what is compared there "
-        "too: with the program's own module, differences in the C library do not count.",
+        "too: with the program's own module, differences in the C library do not count.\n\n"
+        "--from, --to, --thread, --process and --where select calls as in all reading commands (contrail(1), "
+        "SELECTION), "
+        "in each trace by its own times. With --thread or --process, the first selected thread of each is compared "
+        "instead of the main thread.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0 done, whether they differ or not, 64 usage, 69 there is no such trace\n",
+             "  0 done, whether they differ or not, 64 usage, 65 parts of a trace are missing,\n"
+             "  69 there is no such trace\n",
     .examples = "contrail diff traces/session_20250102_030405 traces/session_20250102_040506\n"
                 "contrail diff --module server --min-change 10 before after\n"
                 "contrail diff --sort calls --limit 0 --json before after",

@@ -2,6 +2,8 @@
 /* contrail info: shows what a trace contains. */
 #include "cli/command.h"
 #include "cli/info_crash.h"
+#include "cli/info_damage.h"
+#include "cli/info_idle.h"
 #include "cli/reading.h"
 #include "report/info.h"
 #include "base/json_write.h"
@@ -13,7 +15,7 @@ enum { SHORT_LIST = 10, LABEL = 11 };
 #define COUNT_AT_ONCE UINT64_C(20000000)
 
 struct options {
-    bool json, all, count;
+    bool json, all, count, allow_damaged;
 };
 
 struct page {
@@ -64,6 +66,38 @@ static void print_end(const struct page *p) {
     print_line(p, "Ended", text);
 }
 
+static void print_waits(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    if (info->waited_ns) {
+        print_label(p, "Waited");
+        ct_printer_format(p->printer, "%s of it a thread waited for the recorder: no call's time includes that\n",
+                          ct_text_time(a, info->waited_ns));
+    }
+    if (info->waits_more) {
+        print_label(p, "Waited");
+        ct_printer_format(p->printer, "%s more times, for %s in all, which the times of calls include\n",
+                          ct_text_count(a, info->waits_more), ct_text_time(b, info->waits_more_ns));
+    }
+}
+
+static void print_cpu(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    if (!*info->cpu)
+        return;
+    print_label(p, "CPU time");
+    if (strcmp(info->cpu, "recorded") != 0)
+        ct_printer_text(p->printer, "not recorded: ");
+    ct_printer_name(p->printer, info->cpu, 0);
+    if (info->switches)
+        ct_printer_format(p->printer, ", %s switches", ct_text_count(a, info->switches));
+    if (info->switches_lost)
+        ct_printer_format(p->printer, ", %s LOST: the time around them is neither on nor off CPU",
+                          ct_text_count(b, info->switches_lost));
+    ct_printer_text(p->printer, "\n");
+}
+
 static void print_who(const struct page *p) {
     const struct ct_info *info = p->info;
     char text[1024], duration[CT_TEXT_SIZE];
@@ -76,10 +110,14 @@ static void print_who(const struct page *p) {
         snprintf(text + length, sizeof text - (size_t)length, " on %s (%s %s, %s)", info->host, info->os, info->kernel,
                  info->arch);
     print_line(p, "Process", text);
-    snprintf(text, sizeof text, "%s%sfor %s%s%s", info->started, *info->started ? ", " : "",
-             ct_text_time(duration, info->duration_ns), *info->tool ? ", by " : "", info->tool);
+    snprintf(text, sizeof text, "%s%sfor %s%s%s%s", info->started, *info->started ? ", " : "",
+             ct_text_time(duration, info->duration_ns), info->process->recording_known ? "" : " until the last event",
+             *info->tool ? ", by " : "", info->tool);
     print_line(p, "Recorded", text);
+    print_waits(p);
+    print_cpu(p);
     print_end(p);
+    ct_info_idle_print(p->printer, p->trace, info, LABEL, p->options->all);
 }
 
 /* ---- events ---- */
@@ -93,10 +131,13 @@ static void print_events(const struct page *p) {
         ct_printer_format(p->printer, " (%s/s)",
                           ct_text_short(a, (double)info->events * 1e9 / (double)info->duration_ns));
     if (info->counted)
-        ct_printer_format(p->printer, ": %s calls, %s returns, %s exceptions\n", ct_text_count(a, info->calls),
+        ct_printer_format(p->printer, ": %s calls, %s returns, %s exceptions", ct_text_count(a, info->calls),
                           ct_text_count(b, info->returns), ct_text_count(c, info->exceptions));
     else
-        ct_printer_text(p->printer, " (--count counts calls and returns)\n");
+        ct_printer_text(p->printer, " (--count counts calls and returns)");
+    if (info->signals)
+        ct_printer_format(p->printer, ", %s signal%s", ct_text_count(a, info->signals), info->signals == 1 ? "" : "s");
+    ct_printer_text(p->printer, "\n");
 }
 
 static void print_lost(const struct page *p) {
@@ -375,6 +416,7 @@ static int print_text(struct ct_trace *trace, const struct ct_facts *facts, cons
     static struct ct_printer printer;
     int status = 0;
     ct_printer_open(&printer, true);
+    ct_info_damage_print(&printer, trace, options->all);
     for (size_t i = 0; i < facts->process_count && !status; i++) {
         struct ct_info *info;
         status = ct_info_make(&info, trace, facts, i, count_wanted(trace, options));
@@ -394,6 +436,7 @@ static int print_json(struct ct_trace *trace, const struct ct_facts *facts, cons
     int status = 0;
     ct_json_begin(&json, NULL, '{');
     ct_json_string(&json, "trace", ct_trace_path(trace));
+    ct_info_damage_json(&json, trace);
     ct_json_begin(&json, "processes", '[');
     for (size_t i = 0; i < facts->process_count && !status; i++) {
         struct ct_info *info;
@@ -415,7 +458,7 @@ static int run_info(int argc, char **argv) {
     struct ct_facts facts;
     int code = ct_options_parse(&ct_command_info, argc, argv, &options, &operands);
     if (code < 0)
-        code = ct_reading_open(&trace, &operands);
+        code = ct_reading_open_unchecked(&trace, &operands);
     if (code >= 0)
         return code;
     int status = ct_facts_load(&facts, trace);
@@ -425,8 +468,7 @@ static int run_info(int argc, char **argv) {
         code = (options.json ? print_json : print_text)(trace, &facts, &options);
         ct_facts_free(&facts);
     }
-    ct_trace_close(trace);
-    return code;
+    return ct_reading_close(trace, code, options.allow_damaged);
 }
 
 static const struct ct_option option_table[] = {
@@ -435,6 +477,7 @@ static const struct ct_option option_table[] = {
     {"count", 0, CT_OPTION_FLAG, offsetof(struct options, count), NULL,
      "count calls, returns and exceptions even in a trace of more than 20 million events"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print everything as JSON"},
+    CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };
 
@@ -446,12 +489,13 @@ const struct ct_command ct_command_info = {
     .operands = "[TRACE]",
     .max_operands = 1,
     .description =
-        "Shows which program was recorded, where, when and how long, how it ended, how many events there are, what "
+        "Shows which program was recorded, where, when and how long, how it ended, which threads did nothing for long "
+        "before that and what they were in (a hang, a deadlock), how many events there are, what "
         "was lost and why, how late events reached the disk, which threads and modules there are, and which functions "
         "could not be hooked and why. TRACE is a session or a pid_N directory; without it, the newest under ./traces.",
     .options = option_table,
     .notes = "Exit status:\n"
-             "  0 done, 64 usage, 69 there is no such trace",
+             "  0 done, 64 usage, 65 parts of the trace are missing, 69 there is no such trace",
     .examples = "contrail info\n"
                 "contrail info --all traces/session_20250102_030405\n"
                 "contrail info --json | python3 -m json.tool",

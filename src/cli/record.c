@@ -7,12 +7,14 @@
 #include "cli/message.h"
 #include "cli/record_text.h"
 #include "cli/signals.h"
+#include "cli/summaries.h"
 #include <limits.h>
 #include <contrail/session.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -48,7 +50,6 @@ static int code_of(int status) {
  * one). A signal that is sent to us alone ends the wait. */
 static int wait_for_program(int pid) {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0), status;
-    ct_signals_recorded();
     for (;;) {
         pid_t done = waitpid(pid, &status, WNOHANG);
         if (done > 0)
@@ -122,6 +123,7 @@ static int start_failed(struct recording *r, int status) {
         ct_message_fail(status, sentence);
     ct_session_destroy(r->session);
     r->session = NULL;
+    ct_signals_recorded();
     int code = 0;
     if (r->spawned && (r->pid > 0 || !r->had_children))
         code = wait_for_program(r->pid > 0 ? r->pid : -1);
@@ -148,6 +150,8 @@ static void say_started(struct recording *r) {
         ct_message_error("%s", text);
     if (*ct_session_note(r->session))
         ct_message_error("%s", ct_session_note(r->session));
+    if (*ct_session_idle(r->session) && !r->options->quiet)
+        ct_message_error("%s", ct_session_idle(r->session));
     if (!s.hooked && !s.stalk_on)
         say_nothing_is_recorded(&s);
     if (!ct_session_is_reachable(r->session) && !r->options->quiet)
@@ -262,8 +266,13 @@ static int finish_recording(struct recording *r, int status, const struct ct_ses
         say_ended(r);
     if (status >= 0 && r->options->directory)
         snprintf(r->options->directory, PATH_MAX, "%s", ct_session_process_directory(r->session));
+    char *directory = status >= 0 ? strdup(ct_session_directory(r->session)) : NULL;
     ct_session_destroy(r->session);
     r->session = NULL;
+    ct_signals_recorded();
+    if (directory)
+        ct_summaries_make(directory);
+    free(directory);
     int code = 0;
     if (r->spawned)
         code = what->exit_status != -1 ? code_of(what->exit_status) : wait_for_program(r->pid);

@@ -42,7 +42,11 @@ static uint32_t put_return(const struct ct_lane *lane, const struct ct_shm_detai
     out->stack_pointer = in->ret.stack_pointer;
     memset(bytes, 0, vectors);
     memcpy(bytes, (const uint8_t *)in + CT_DETAIL_RETURN_SIZE, vectors / 4);
-    return vectors;
+    if (!lane->has_errno)
+        return vectors;
+    memcpy(bytes + vectors, (const uint8_t *)in + CT_DETAIL_ERRNO, sizeof(struct atf_detail_errno));
+    out->event.flags |= ATF_DETAIL_ERRNO;
+    return vectors + (uint32_t)sizeof(struct atf_detail_errno);
 }
 
 static bool open_writer(struct ct_drain *drain, struct ct_drain_thread *t) {
@@ -57,7 +61,8 @@ static bool open_writer(struct ct_drain *drain, struct ct_drain_thread *t) {
 
 static void write_record(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_detail *in,
                          uint64_t seq, uint64_t ns) {
-    static _Thread_local uint64_t space[(sizeof(struct atf_detail_call) + 512 + 128 + 7) / 8];
+    static _Thread_local uint64_t
+        space[(sizeof(struct atf_detail_call) + 512 + 128 + sizeof(struct atf_detail_errno) + 7) / 8];
     struct atf_detail_call *out = (struct atf_detail_call *)space;
     bool returned = (in->tag & CT_TAG_KIND) == CT_EVENT_RETURN;
     ct_drain_put_registers(drain, t, seq);
@@ -67,7 +72,7 @@ static void write_record(struct ct_drain *drain, struct ct_drain_thread *t, cons
     uint32_t more = returned ? put_return(drain->lane, in, out) : put_call(drain->lane, in, out);
     out->event.total_length = (uint32_t)sizeof *out + more;
     out->event.event_type = returned ? ATF_DETAIL_RETURN : ATF_DETAIL_CALL;
-    out->event.flags = drain->lane->vectors ? ATF_DETAIL_VECTORS : 0;
+    out->event.flags |= drain->lane->vectors ? ATF_DETAIL_VECTORS : 0;
     out->event.index_seq = (uint32_t)seq;
     out->event.thread_id = (uint32_t)t->tid;
     out->event.timestamp = ns;

@@ -10,7 +10,7 @@
 #define CT_EXPORT_WALK_H
 
 #include "export/export_internal.h"
-#include "trace/frames.h"
+#include "report/scan.h"
 
 enum ct_span_end {
     CT_SPAN_RETURNED,
@@ -27,6 +27,7 @@ struct ct_span {
     uint64_t self_ns; /* when it ends */
     size_t lane;
     bool continued;
+    bool context;                  /* it does not fit, but a call inside it does: sums leave it out */
     struct ct_span *below, *above; /* in its lane */
     /* the format's own, 0 at first */
     void *node;
@@ -66,12 +67,13 @@ struct ct_walk {
     /* private */
     const struct ct_walk_format *format;
     struct ct_frames frames;
+    const struct ct_scan *scan;
     size_t lane_capacity, lane_hint; /* hint: no lane below is empty */
     struct ct_span *free_spans;
     void *chunks;
 };
 
-/* Walks through all threads with events, one after the other. */
+/* Walks through all selected threads with events, one after the other. */
 int ct_walk_trace(struct ct_export *e, const struct ct_walk_format *format, void *arg);
 
 #endif

@@ -72,6 +72,7 @@ struct ct_hooks {
     int failure;               /* of a change in the open transaction: its commit will fail */
     bool closing, code_in_use; /* the set is going away; a thread is in its stubs, or will return to them */
     uint64_t plan_ns, stop_ns;
+    char reason[512]; /* of the last hook that could not be planned */
 };
 
 /* ---- transaction.c ---- */
@@ -91,6 +92,12 @@ bool ct_set_begin_single(struct ct_hooks *set);
 int ct_set_finish_single(struct ct_hooks *set, bool single, int result);
 /* The user's hook with this number, or NULL. */
 struct ct_hook_record *ct_set_record(struct ct_hooks *set, int hook);
+
+/* ---- hooks_names.c ---- */
+
+/* Keeps for ct_hooks_reason why a function has no hook. `m` may be NULL; `skip` may be CT_HOOK_SKIP_NONE. */
+void ct_set_note_failure(struct ct_hooks *set, uint64_t function, const struct ct_hook_module *m, int status,
+                         enum ct_hook_skip_reason skip);
 
 /* ---- hosts.c ---- */
 

@@ -4,6 +4,7 @@
  * Several threads analyse the modules, and then plan them. Each has one module at a time, so they share only the
  * remote's memory, which any thread may read. The result does not depend on the order of the threads: the same target
  * gives the same bytes, with or without a cache. */
+#include "plan/errno_place.h"
 #include "plan/target_internal.h"
 #include "trace/place.h"
 #include "hook/known.h"
@@ -413,6 +414,8 @@ int ct_target_plan_make(struct ct_target_plan **out, struct ct_remote *remote,
         w->options = options ? options : &defaults;
         w->cancel = (struct ct_target_cancel){.given_up = w->options->given_up, .arg = w->options->given_up_arg};
         status = make_plan(w, remote);
+        if (!status && w->options->detail && !w->options->known_count)
+            ct_errno_find(&w->plan, remote);
         if (!status && is_cancelled(w)) /* the user has given up, even if all is done by now */
             status = CT_ERR_TIMEOUT;
         w->options = NULL;

@@ -70,7 +70,9 @@ struct ct_target_plan {
     size_t hook_count;
     struct ct_target_region *regions;
     size_t region_count;
-    uint64_t get_cfa; /* run address of the target's _Unwind_GetCFA; 0: none */
+    uint64_t get_cfa;          /* run address of the target's _Unwind_GetCFA; 0: none */
+    int64_t errno_offset;      /* of errno from the thread pointer; 0: not known */
+    const char *errno_unknown; /* why it is not; NULL: it is known, or was not looked for */
     uint64_t analyse_ns, plan_ns;
     size_t cache_hits, cache_misses;
 };

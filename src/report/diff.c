@@ -105,17 +105,18 @@ static int make_rows(struct ct_diff *d, const struct ct_diff_options *options) {
 
 int ct_diff_make(struct ct_diff **out, struct ct_trace *const traces[CT_DIFF_SIDES],
                  const struct ct_diff_options *options) {
-    struct ct_report_options by_name = {.select = options->select, .sort = CT_REPORT_BY_NAME};
     struct ct_diff *d = calloc(1, sizeof *d);
     int status = d ? 0 : CT_ERR_NO_MEMORY;
     for (int s = 0; s < CT_DIFF_SIDES && !status; s++) {
-        d->names[s] = (struct ct_function_cache){.trace = traces[s], .select = &options->select};
+        const struct ct_report_options by_name = {
+            .select = options->select[s], .sort = CT_REPORT_BY_NAME, .directories = options->directories};
+        d->names[s] = (struct ct_function_cache){.trace = traces[s], .select = &options->select[s]};
         status = ct_report_make(&d->reports[s], traces[s], &by_name);
     }
     if (!status)
         status = make_rows(d, options);
     if (!status)
-        status = ct_diff_paths(d, traces, options->next);
+        status = ct_diff_paths(d, traces, options);
     if (status) {
         ct_diff_free(d);
         return status;

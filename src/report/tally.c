@@ -10,6 +10,8 @@ bool ct_tally_merge(struct ct_tally *into, const struct ct_tally *from) {
     into->total_ns += from->total_ns;
     into->self_ns += from->self_ns;
     into->sum_ns += from->sum_ns;
+    ct_off_add(&into->total_off, &from->total_off);
+    ct_off_add(&into->self_off, &from->self_off);
     into->entry_only |= from->entry_only;
     into->known |= from->known;
     return ct_histogram_merge(&into->times, &from->times);

@@ -11,6 +11,7 @@ struct ct_tally {
     struct ct_table_key key;
     uint64_t calls, exceptions, open, unpaired;
     uint64_t total_ns, self_ns, sum_ns; /* sum: of every call, also inner calls of recursions */
+    struct ct_off total_off, self_off;  /* of total and self: off the processor */
     struct ct_open_time open_time;
     bool known; /* entry_only has been looked up */
     bool entry_only;

@@ -169,7 +169,7 @@ int ct_values_make(struct ct_values **out, struct ct_trace *trace, const struct 
     values->rows = calloc(values->row_count + 1, sizeof *values->rows);
     int status = values->rows ? ct_argument_reader_open(&reader, trace, directories) : CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < ct_trace_thread_count(trace) && !status; i++)
-        if (ct_trace_thread_at(trace, i)->has_detail && ct_select_thread(select, ct_trace_thread_at(trace, i)))
+        if (ct_trace_thread_at(trace, i)->has_detail && ct_select_thread(select, trace, i))
             status = read_thread(values, trace, report, reader, &places, i);
     ct_table_free(&places, NULL);
     ct_argument_reader_close(reader);

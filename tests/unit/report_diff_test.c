@@ -150,9 +150,11 @@ static void least_change(void **state) {
 static void selection(void **state) {
     (void)state;
     const char *functions[] = {"[wl]*", NULL}, *modules[] = {"libother*", NULL};
-    check_scripts(before, after, (struct ct_diff_options){.select = {.functions = functions}},
+    check_scripts(before, after,
+                  (struct ct_diff_options){.select = {{.functions = functions}, {.functions = functions}}},
                   "work:1 90 85>1 140 130\nleaf:1 5 5>2 10 10", "2 [work] | leaf@1");
-    check_scripts(before, after, (struct ct_diff_options){.select = {.modules = modules}}, "", "0");
+    check_scripts(before, after, (struct ct_diff_options){.select = {{.modules = modules}, {.modules = modules}}}, "",
+                  "0");
 }
 
 static void the_same_trace_has_no_difference(void **state) {
@@ -197,7 +199,8 @@ static void others_are_not_on_the_path(void **state) {
     const char *modules[] = {"sample", NULL};
     check_scripts("0+main 1+other 2+leaf 3-leaf 4-other 5+leaf 6-leaf 9-main",
                   "0+main 1+other 2+worker 3+leaf 4-leaf 5-worker 6-other 7+recurse 8-recurse 9-main",
-                  (struct ct_diff_options){.select = {.modules = modules}}, NULL, "2 [main] leaf@1 | recurse@1");
+                  (struct ct_diff_options){.select = {{.modules = modules}, {.modules = modules}}}, NULL,
+                  "2 [main] leaf@1 | recurse@1");
 }
 
 /* The thread with the process's number is the main one, whatever its place. */
