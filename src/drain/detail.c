@@ -60,9 +60,10 @@ static bool open_writer(struct ct_drain *drain, struct ct_drain_thread *t) {
 }
 
 static void write_record(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_detail *in,
-                         uint64_t seq, uint64_t ns) {
+                         uint64_t number, uint64_t seq, uint64_t ns) {
+    /* pieces are not larger than they are in the lane */
     static _Thread_local uint64_t
-        space[(sizeof(struct atf_detail_call) + 512 + 128 + sizeof(struct atf_detail_errno) + 7) / 8];
+        space[(sizeof(struct atf_detail_call) + 512 + 128 + sizeof(struct atf_detail_errno) + CT_VALUES_MOST + 7) / 8];
     struct atf_detail_call *out = (struct atf_detail_call *)space;
     bool returned = (in->tag & CT_TAG_KIND) == CT_EVENT_RETURN;
     ct_drain_put_registers(drain, t, seq);
@@ -70,6 +71,7 @@ static void write_record(struct ct_drain *drain, struct ct_drain_thread *t, cons
         return;
     memset(out, 0, sizeof *out);
     uint32_t more = returned ? put_return(drain->lane, in, out) : put_call(drain->lane, in, out);
+    more += ct_detail_put_values(&t->detail, number, &out->event, (uint8_t *)(out + 1) + more);
     out->event.total_length = (uint32_t)sizeof *out + more;
     out->event.event_type = returned ? ATF_DETAIL_RETURN : ATF_DETAIL_CALL;
     out->event.flags |= drain->lane->vectors ? ATF_DETAIL_VECTORS : 0;
@@ -114,6 +116,10 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_
     struct ct_windows *w = drain->windows;
     const struct ct_shm_detail *in = ct_detail_record(drain->detail, place);
     uint64_t number = drain->detail->places[place].number;
+    if (drain->detail->places[place].values) {
+        ct_detail_keep_values(drain->detail, &t->detail, place);
+        return true;
+    }
     const struct ct_detail_run *run = ct_detail_run_of(&t->detail, number);
     if (!run)
         return number <= t->detail.newest || drain->finishing;
@@ -134,7 +140,7 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_
     ct_windows_saw(w, t->tid, ns);
     if (!wanted)
         return true;
-    write_record(drain, t, in, run->seq + (number - run->number), ns);
+    write_record(drain, t, in, number, run->seq + (number - run->number), ns);
     ct_windows_persisted(w, ns);
     return true;
 }
@@ -463,6 +469,8 @@ int ct_detail_close_thread(struct ct_drain *drain, struct ct_drain_thread *t) {
         status = ct_detail_writer_close(t->detail.writer);
     }
     t->detail.writer = NULL;
+    free(t->detail.values);
+    t->detail.values = NULL;
     free(t->detail.runs);
     t->detail.runs = NULL;
     t->detail.run_count = t->detail.run_room = 0;

@@ -76,6 +76,7 @@ static void lay_out_detail(struct ct_shm_control *c, const struct ct_lane_option
     c->stack_bytes = o->stack_bytes;
     c->vectors = o->vectors;
     c->errno_offset = o->errno_offset;
+    c->strings = o->strings < CT_STRINGS_MOST ? o->strings : CT_STRINGS_MOST;
     c->detail_rate = o->detail_rate;
     c->hook_room = o->hook_room;
     c->free_segments = (int32_t)c->segment_count;
@@ -180,6 +181,7 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
         .detail_rate = control.detail_rate,
         .vectors = control.vectors,
         .has_errno = control.errno_offset != 0,
+        .strings = control.strings,
         .detail_key = control.detail_key,
     };
     int status = fix_size(fd, lane->size);
