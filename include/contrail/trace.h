@@ -149,6 +149,14 @@ struct ct_trace_detail {
     /* errno of the thread when the function was called (at most 4,095), and when it returned; CT_TRACE_NO_ERRNO: not
      * known. Where both are the same it may have been set long before. */
     uint32_t errno_before, errno_after;
+
+    /* call: what arguments point to */
+    unsigned piece_count;
+    struct {
+        uint64_t address;
+        uint16_t size, offset; /* its bytes are at this offset in piece_bytes; a whole text has its 0 */
+    } pieces[8];
+    uint8_t piece_bytes[2048];
 };
 #define CT_TRACE_NO_ERRNO UINT32_MAX
 /* The detail record that ct_trace_event.detail names. The first call for a thread reads through its file; the others

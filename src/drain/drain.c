@@ -569,6 +569,7 @@ void ct_drain_free(struct ct_drain *d) {
         next = t->next;
         free(t->stack);
         free(t->gaps);
+        free(t->detail.values);
         free(t->detail.runs);
         free(t->detail.calls);
         free(t);

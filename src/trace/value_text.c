@@ -152,9 +152,16 @@ static void add_string(struct text *t, const uint8_t *bytes, size_t length, bool
     add(t, whole && shown == length ? "\"" : "\"…");
 }
 
-/* Bytes at an address, from the recorded stack or from memory that cannot change; NULL: not known. */
+/* Bytes at an address: captured ones, the recorded stack, or memory that cannot change; NULL: not known. */
 static const uint8_t *bytes_at(const struct ct_memory *memory, uint64_t address, size_t *have) {
     const struct ct_trace_detail *detail = memory->detail;
+    for (unsigned i = 0; i < detail->piece_count; i++) {
+        uint64_t from = address - detail->pieces[i].address;
+        if (from >= detail->pieces[i].size)
+            continue;
+        *have = detail->pieces[i].size - (size_t)from;
+        return detail->piece_bytes + detail->pieces[i].offset + from;
+    }
     if (address < detail->stack_pointer || address - detail->stack_pointer >= detail->stack_size)
         return memory->constants ? ct_constants_at(memory->constants, memory->process, address, have) : NULL;
     *have = detail->stack_size - (size_t)(address - detail->stack_pointer);
