@@ -7,7 +7,7 @@
 
 #define CT_SWITCHES_FILE    "switches"
 #define CT_SWITCHES_OLD     "switches_old" /* the part before it */
-#define CT_SWITCHES_MAGIC   0x31535443u    /* "CTS1" */
+#define CT_SWITCHES_MAGIC   0x31575443u    /* "CTW1" */
 #define CT_SWITCHES_VERSION 1u
 
 struct ct_switches_header {

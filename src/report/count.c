@@ -59,6 +59,16 @@ static void count_call(struct ct_counter *c, const struct ct_trace_event *event)
         c->failed = true;
 }
 
+/* The times of single calls, for comparisons. */
+static void count_spread(struct ct_counter *c, struct ct_tally *tally, const struct ct_frame *frame) {
+    uint64_t ns = frame->self_ns;
+    if (c->spread == CT_REPORT_SPREAD_CPU)
+        ns = ct_off_rest(ns, &frame->off_self);
+    tally->squares += (double)ns * (double)ns;
+    if (!ct_histogram_add(&tally->spread, ns))
+        c->failed = true;
+}
+
 static void count_time(struct ct_counter *c, const struct ct_frame *frame, uint64_t end_ns) {
     struct ct_tally *tally = frame->user;
     uint64_t duration = ct_frames_duration(&c->frames, frame, end_ns);
@@ -69,6 +79,8 @@ static void count_time(struct ct_counter *c, const struct ct_frame *frame, uint6
     ct_off_add(&tally->self_off, &frame->off_self);
     if (!ct_histogram_add(&tally->times, duration))
         c->failed = true;
+    if (c->spread)
+        count_spread(c, tally, frame);
 }
 
 static void count_end(struct ct_counter *c, const struct ct_trace_event *event) {

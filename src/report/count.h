@@ -24,6 +24,7 @@ struct ct_counter {
     const struct ct_select *select;
     const struct ct_fits *fits; /* NULL: all calls */
     struct ct_frames frames;    /* reused from thread to thread for its memory */
+    enum ct_report_spread spread;
     struct ct_count_totals totals;
     /* the thread that is being read */
     size_t process, thread;

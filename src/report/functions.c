@@ -49,17 +49,12 @@ static struct ct_report_row *add_row(struct part *part) {
     return &part->rows[part->count++];
 }
 
-static uint64_t on_cpu(uint64_t time_ns, const struct ct_off *off) {
-    uint64_t not_on = off->ns[CT_OFF_BLOCKED] + off->ns[CT_OFF_PREEMPTED] + off->ns[CT_OFF_UNKNOWN];
-    return time_ns > not_on ? time_ns - not_on : 0;
-}
-
 static void put_cpu(struct ct_report_row *row, const struct ct_tally *t) {
-    row->cpu_ns = on_cpu(t->self_ns, &t->self_off);
+    row->cpu_ns = ct_off_rest(t->self_ns, &t->self_off);
     row->blocked_ns = t->self_off.ns[CT_OFF_BLOCKED];
     row->preempted_ns = t->self_off.ns[CT_OFF_PREEMPTED];
     row->unknown_ns = t->self_off.ns[CT_OFF_UNKNOWN];
-    row->total_cpu_ns = on_cpu(t->total_ns, &t->total_off);
+    row->total_cpu_ns = ct_off_rest(t->total_ns, &t->total_off);
     row->total_blocked_ns = t->total_off.ns[CT_OFF_BLOCKED];
     row->total_preempted_ns = t->total_off.ns[CT_OFF_PREEMPTED];
 }
@@ -83,6 +78,10 @@ static struct ct_report_row row_of(const struct ct_tally *t, size_t thread) {
         .open = t->open,
         .unpaired = t->unpaired,
         .entry_only = t->entry_only,
+        .spread = {.squares = t->squares,
+                   .p25_ns = ct_histogram_at(&t->spread, 0.25),
+                   .p50_ns = ct_histogram_at(&t->spread, 0.50),
+                   .p75_ns = ct_histogram_at(&t->spread, 0.75)},
     };
 }
 
@@ -125,6 +124,7 @@ static void *run_worker(void *arg) {
                                      .names = &job->names,
                                      .facts = job->facts,
                                      .tallies = &w->tallies,
+                                     .spread = job->options->spread,
                                      .select = &job->options->select,
                                      .fits = job->fits};
     w->status = count_threads(w);

@@ -17,6 +17,7 @@
 #define CT_REPORT_FUNCTIONS_H
 
 #include "report/function_cache.h"
+#include "report/tally.h"
 #include <contrail/trace.h>
 
 /* The only list; the names are what the user types. */
@@ -40,6 +41,7 @@ struct ct_report_options {
     uint64_t limit; /* rows; 0: all */
     uint64_t min_calls;
     bool per_thread;
+    enum ct_report_spread spread;
     unsigned workers;               /* 0: one per processor */
     const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
 };
@@ -60,6 +62,10 @@ struct ct_report_row {
     uint64_t open;                                               /* calls that were open at the end */
     uint64_t unpaired; /* calls whose end was lost, and ends whose call was lost */
     bool entry_only;   /* no times */
+    struct {
+        double squares; /* sum */
+        uint64_t p25_ns, p50_ns, p75_ns;
+    } spread; /* of single calls' self or CPU times, when the options ask for it */
 };
 
 struct ct_report {

@@ -59,6 +59,13 @@ void ct_off_add(struct ct_off *sum, const struct ct_off *more) {
         sum->ns[i] += more->ns[i];
 }
 
+uint64_t ct_off_rest(uint64_t time_ns, const struct ct_off *off) {
+    uint64_t away = 0;
+    for (int i = 0; i < CT_OFF_KINDS; i++)
+        away += off->ns[i];
+    return time_ns > away ? time_ns - away : 0;
+}
+
 static struct ct_off off_since(const struct ct_frames *f, const struct ct_off *before) {
     struct ct_off off;
     for (int i = 0; i < CT_OFF_KINDS; i++)

@@ -126,6 +126,8 @@ uint64_t ct_frames_close_time(const struct ct_frames *frames, struct ct_open_tim
 /* After it: adds how much of that was off the processor. */
 void ct_frames_close_off(const struct ct_frames *frames, const struct ct_open_time *time, struct ct_off *sum);
 void ct_off_add(struct ct_off *sum, const struct ct_off *more);
+/* The part of a time that was on the processor. */
+uint64_t ct_off_rest(uint64_t time_ns, const struct ct_off *off);
 
 /* The frame at a place; NULL: none whose call was seen. */
 struct ct_frame *ct_frames_at(const struct ct_frames *frames, size_t place);

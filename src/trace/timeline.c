@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See timeline.h. Merges two lists of spans; where both have one, the wait for the recorder counts. */
 #include "trace/timeline.h"
+#include "trace/reader.h"
 #include <contrail/status.h>
+#include <stdio.h>
 
 static const enum ct_off_kind kinds[] = {
     [CT_SWITCHES_BLOCKED] = CT_OFF_BLOCKED,
@@ -35,6 +37,19 @@ void ct_timeline_close(struct ct_timeline *t) {
 
 bool ct_timeline_has_cpu(const struct ct_timeline *t) {
     return t->switches;
+}
+
+bool ct_timeline_is_recorded(const struct ct_trace *trace) {
+    bool any = false;
+    for (size_t i = 0; i < ct_trace_thread_count(trace); i++) {
+        const struct ct_trace_thread *info = ct_trace_thread_at(trace, i);
+        char name[64];
+        snprintf(name, sizeof name, "thread_%u/" CT_SWITCHES_FILE, info->id);
+        if (info->event_count && !ct_find_exists(ct_trace_process_at(trace, info->process)->directory, name))
+            return false;
+        any |= info->event_count != 0;
+    }
+    return any;
 }
 
 /* ---- merging ---- */

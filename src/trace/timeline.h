@@ -35,6 +35,8 @@ struct ct_timeline {
 /* `facts` has to live longer. */
 int ct_timeline_open(struct ct_timeline *t, const struct ct_facts *facts, const struct ct_trace *trace, size_t thread);
 void ct_timeline_close(struct ct_timeline *t);
+/* True when the switches of all threads with events were recorded. */
+bool ct_timeline_is_recorded(const struct ct_trace *trace);
 /* False: the thread's switches were not recorded, so all its time counts as on the processor. */
 bool ct_timeline_has_cpu(const struct ct_timeline *t);
 /* Passes on to a time. Adds what the thread spent off the processor since the last call to *off, and returns how long
