@@ -144,15 +144,19 @@ CT_ASSERT_DETAIL_AT(ret.errno_after, CT_DETAIL_RETURN_SIZE - 4);
 /* the key has its highest bit set, so zeroed memory is never a record */
 #define CT_SHM_DETAIL_OWNER_BITS 30
 
-/* Function triggers, which the agent evaluates at the call itself. control.rules_offset: by hook number, a bit for
- * each. */
+/* Function triggers, which the agent evaluates at the call itself. control.rules_offset: by hook number, 32 bits: one
+ * for each trigger, then CT_RULE_*. control.conditions_offset: struct ct_trigger_condition, CT_TRIGGER_CONDITIONS for
+ * each trigger. */
+#define CT_RULE_TRIGGERS        0xffffu
+#define CT_RULE_FAILS_MINUS_ONE (1u << 16) /* it sets errno when it returns -1; only where a trigger looks at errno */
+#define CT_RULE_FAILS_NULL      (1u << 17)
 enum ct_shm_trigger_kind { CT_SHM_ON_NOTHING, CT_SHM_ON_CALL, CT_SHM_ON_RETURN, CT_SHM_ON_SLOW };
 struct ct_shm_trigger {
-    uint32_t kind, compare; /* controller; enum ct_trigger_compare */
-    int64_t value;          /* ON_RETURN */
-    uint64_t counts;        /* ON_SLOW: in counts of the time stamp counter */
-    uint32_t id;            /* the controller's name for it: bits are reused */
-    uint32_t reserved;
+    uint32_t kind;       /* controller */
+    uint32_t conditions; /* ON_CALL, ON_RETURN: how many there are */
+    uint64_t counts;     /* ON_SLOW: in counts of the time stamp counter */
+    uint32_t id;         /* the controller's name for it: bits are reused */
+    uint32_t reserved[3];
 };
 
 struct ct_shm_mark {
@@ -191,7 +195,9 @@ struct ct_shm_request {
     uint64_t argument; /* agent: EXEC: address of the path */
     int32_t directory; /* agent: EXEC: descriptor that the path is relative to, or AT_FDCWD */
     int32_t answer;    /* controller: 1: yes */
-    uint32_t reserved[8];
+    uint64_t asked;    /* agent: CPU counter when it was posted */
+    uint64_t resumed;  /* agent: CPU counter when its thread went on */
+    uint32_t reserved[4];
 };
 _Static_assert(sizeof(struct ct_shm_request) == 64, "one cache line");
 
@@ -257,7 +263,8 @@ struct ct_shm_control {
     uint64_t reserved, reserved_size; /* one range of memory, from the beginning of this mapping on; 0: none */
     uint64_t boot;                    /* struct ct_boot, once it is written; 0: not yet */
     struct ct_shm_trigger triggers[CT_TRIGGER_BITS]; /* controller */
-    int64_t errno_offset; /* controller, before the start: of errno from the thread pointer; 0: not known */
+    int64_t errno_offset;       /* controller, before the start: of errno from the thread pointer; 0: not known */
+    uint64_t conditions_offset; /* controller, before the start */
 };
 _Static_assert(__builtin_offsetof(struct ct_shm_control, agent_state) == 56, "agent_state");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, liveness) == 128, "liveness");

@@ -15,6 +15,7 @@
  * call, except for one look at the thread's stack when it takes its first segment. */
 #include "agent/agent_detail.h"
 #include "agent/agent_lane.h"
+#include "hook/frame.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -31,6 +32,7 @@ static struct {
     const uint16_t *segment_of_chunk;
     struct ct_shm_mark *marks;
     struct ct_shm_more_marks *more_marks;
+    const struct ct_trigger_condition *conditions;
     uint64_t pool, pool_end;
     bool on;
 } detail;
@@ -43,6 +45,7 @@ void ct_agent_detail_open(uint64_t shm) {
     detail.segment_of_chunk = (const uint16_t *)(shm + c->segment_of_chunk_offset);
     detail.marks = (struct ct_shm_mark *)(shm + CT_SHM_MARKS_OFFSET);
     detail.more_marks = (struct ct_shm_more_marks *)(shm + CT_SHM_MORE_MARKS_OFFSET);
+    detail.conditions = (const struct ct_trigger_condition *)(shm + c->conditions_offset);
     detail.pool = shm + c->detail_pool_offset;
     detail.pool_end = detail.pool + 2ull * BYTES * c->detail_chunk_count;
     detail.on = c->segment_count != 0;
@@ -52,9 +55,9 @@ void ct_agent_detail_open(uint64_t shm) {
  * pointer points to, or where a read just now worked. (A thread without a C library may have a thread pointer all the
  * same.) */
 static const uint32_t *find_errno(const struct ct_block *b) {
-    const uint64_t page = 4096, offset = (uint64_t)detail.control->errno_offset, at = b->thread_pointer + offset;
+    const uint64_t offset = (uint64_t)detail.control->errno_offset, at = b->thread_pointer + offset;
     uint32_t value;
-    bool near = (at ^ b->thread_pointer) < page, known = detail.on && offset && !(at & 3);
+    bool near = (at ^ b->thread_pointer) < ct_os_page_size(), known = detail.on && offset && !(at & 3);
     return known && (near || !ct_os_peek(at, &value, sizeof value)) ? (const uint32_t *)at : &b->no_errno;
 }
 
@@ -75,7 +78,7 @@ void ct_agent_detail_begin(struct ct_block *b) {
         return;
     b->fn_detail = (uint64_t)&ct_agent_detail_reserve;
     b->fn_mark = (uint64_t)&ct_agent_detail_mark;
-    b->rules = (const uint16_t *)((uint64_t)c + c->rules_offset);
+    b->rules = (const uint32_t *)((uint64_t)c + c->rules_offset);
     b->budgets = c->detail_rate ? (int32_t *)((uint64_t)c + c->budgets_offset) : NULL;
     b->stack_bytes = c->stack_bytes < 8 ? 8 : c->stack_bytes; /* the return address is always captured */
     b->vector_bytes = c->vectors ? VECTORS : 0;
@@ -359,25 +362,91 @@ static void write_mark(const struct ct_block *b, uint32_t bit, const struct ct_d
     __atomic_store_n(&c->persisting, 1, __ATOMIC_RELAXED);
 }
 
-static bool trigger_fires(const struct ct_shm_trigger *t, const struct ct_detail_note *note, uint64_t value) {
-    bool returned = (note->tag & CT_TAG_KIND) == CT_EVENT_RETURN;
+/* What a trigger looks at. */
+struct moment {
+    const struct ct_block *block;
+    const struct ct_detail_note *note;
+    uint64_t result, slot;
+    struct ct_special_frame *frame;
+    bool returned;
+};
+
+/* Has the call set errno? One that is the same as before is older, unless the function always sets it when it fails. */
+static bool sets_errno(const struct moment *m) {
+    uint32_t after = *m->block->errno_at, rule = m->block->rules[m->note->hook];
+    bool minus_one = m->result == UINT64_MAX || m->result == UINT32_MAX;
+    if ((rule & CT_RULE_FAILS_MINUS_ONE && minus_one) || (rule & CT_RULE_FAILS_NULL && !m->result))
+        return after != 0;
+    return m->note->entered &&
+           m->note->entered >> CT_ENTERED_BITS != (after < CT_ENTERED_ERRNO ? after : CT_ENTERED_ERRNO);
+}
+
+/* Reads as much of a text as is mapped, page by page; the memory may be unmapped at any moment. */
+static uint32_t read_text(uint64_t at, char *text, uint32_t size) {
+    uint32_t done = 0;
+    while (done < size) {
+        uint64_t page = ct_os_page_size(), page_left = page - ((at + done) & (page - 1));
+        uint32_t part = page_left < size - done ? (uint32_t)page_left : size - done;
+        if (ct_os_peek(at + done, text + done, part))
+            break;
+        for (uint32_t end = done + part; done < end; done++)
+            if (!text[done])
+                return done + 1;
+    }
+    return done;
+}
+
+static bool is_like(const struct ct_trigger_condition *c, uint64_t at) {
+    char text[CT_TRIGGER_TEXT_BYTES];
+    uint32_t size = at ? read_text(at, text, sizeof text) : 0;
+    return size && ct_trigger_is_like(c->pattern, text, size);
+}
+
+static bool holds(const struct moment *m, const struct ct_trigger_condition *c) {
+    uint64_t value = m->result;
+    if (c->value < CT_TRIGGER_ARGUMENTS) {
+        if (m->returned)
+            return false;
+        value = *ct_frame_argument(m->slot, m->frame, c->value);
+    } else if (c->value == CT_TRIGGER_ERRNO) {
+        if (!m->returned || !sets_errno(m))
+            return false;
+        value = *m->block->errno_at;
+    }
+    return c->compare == CT_COMPARE_LIKE ? is_like(c, value) : ct_trigger_compares(c->compare, c->number, value);
+}
+
+static bool all_hold(const struct moment *m, uint32_t bit) {
+    const struct ct_trigger_condition *c = &detail.conditions[bit * CT_TRIGGER_CONDITIONS];
+    uint32_t count = detail.control->triggers[bit].conditions;
+    for (uint32_t i = 0; i < count && i < CT_TRIGGER_CONDITIONS; i++)
+        if (!holds(m, &c[i]))
+            return false;
+    return true;
+}
+
+static bool trigger_fires(const struct moment *m, uint32_t bit) {
+    const struct ct_shm_trigger *t = &detail.control->triggers[bit];
+    const struct ct_detail_note *note = m->note;
     switch (t->kind) {
     case CT_SHM_ON_CALL:
-        return !returned;
+        return !m->returned && all_hold(m, bit);
     case CT_SHM_ON_RETURN:
-        return returned && ct_trigger_compares(t->compare, t->value, value);
+        return m->returned && all_hold(m, bit);
     case CT_SHM_ON_SLOW:
-        return returned && note->entered && ((note->stamp - note->entered) & COUNTS) >= t->counts;
+        return m->returned && note->entered && ((note->stamp - note->entered) & COUNTS) >= t->counts;
     default:
         return false;
     }
 }
 
-void ct_agent_detail_mark(const struct ct_detail_note *note, uint64_t value) {
+void ct_agent_detail_mark(const struct ct_detail_note *note, uint64_t value, uint64_t slot,
+                          struct ct_special_frame *frame) {
     const struct ct_block *b = ct_block_found();
-    for (unsigned rules = b->rules[note->hook]; rules; rules &= rules - 1) {
+    struct moment m = {b, note, value, slot, frame, (note->tag & CT_TAG_KIND) == CT_EVENT_RETURN};
+    for (unsigned rules = b->rules[note->hook] & CT_RULE_TRIGGERS; rules; rules &= rules - 1) {
         uint32_t bit = (uint32_t)__builtin_ctz(rules);
-        if (trigger_fires(&detail.control->triggers[bit], note, value))
+        if (trigger_fires(&m, bit))
             write_mark(b, bit, note, value);
     }
 }

@@ -84,9 +84,13 @@ static int show_progress(void *arg, uint64_t done, uint64_t total) {
     return 0;
 }
 
-/* Seconds since the beginning, as --from takes them: whole milliseconds where that is exact enough. */
-static void seconds_text(char *text, size_t size, uint64_t ns, uint64_t range_ns) {
-    int digits = range_ns >= 1000000000 ? 2 : range_ns >= 10000000 ? 4 : range_ns >= 10000 ? 7 : 9;
+/* Seconds since the beginning, as --from takes them, with as few digits as the length of the range allows. */
+static void seconds_text(char *text, size_t size, uint64_t ns, uint64_t range_ns, bool up) {
+    uint64_t unit = 1;
+    int digits = 9;
+    for (; unit < range_ns / 100 && digits > 2; unit *= 10)
+        digits--;
+    ns = (ns + (up ? unit - 1 : 0)) / unit * unit;
     snprintf(text, size, "%.*fs", digits, (double)ns / 1e9);
 }
 
@@ -95,8 +99,9 @@ static void show_large(void *arg, const struct ct_export_large *large) {
     const struct job *job = arg;
     char size[CT_TEXT_SIZE], limit[CT_TEXT_SIZE], from[64], to[64];
     uint64_t range_ns = large->to_ns - large->from_ns;
-    seconds_text(from, sizeof from, large->from_ns > job->start_ns ? large->from_ns - job->start_ns : 0, range_ns);
-    seconds_text(to, sizeof to, large->to_ns > job->start_ns ? large->to_ns - job->start_ns : 0, range_ns);
+    seconds_text(from, sizeof from, large->from_ns > job->start_ns ? large->from_ns - job->start_ns : 0, range_ns,
+                 false);
+    seconds_text(to, sizeof to, large->to_ns > job->start_ns ? large->to_ns - job->start_ns : 0, range_ns, true);
     ct_message_error("the export will have about %s, and viewers of %s load about %s; --from %s --to %s exports a part",
                      ct_text_size(size, large->bytes), job->format->name, ct_text_size(limit, CT_EXPORT_LARGE), from,
                      to);

@@ -3,6 +3,7 @@
 #include "cli/command.h"
 #include "cli/info_crash.h"
 #include "cli/info_damage.h"
+#include "cli/info_idle.h"
 #include "cli/reading.h"
 #include "report/info.h"
 #include "base/json_write.h"
@@ -65,6 +66,38 @@ static void print_end(const struct page *p) {
     print_line(p, "Ended", text);
 }
 
+static void print_waits(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    if (info->waited_ns) {
+        print_label(p, "Waited");
+        ct_printer_format(p->printer, "%s of it a thread waited for the recorder: no call's time includes that\n",
+                          ct_text_time(a, info->waited_ns));
+    }
+    if (info->waits_more) {
+        print_label(p, "Waited");
+        ct_printer_format(p->printer, "%s more times, for %s in all, which the times of calls include\n",
+                          ct_text_count(a, info->waits_more), ct_text_time(b, info->waits_more_ns));
+    }
+}
+
+static void print_cpu(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    if (!*info->cpu)
+        return;
+    print_label(p, "CPU time");
+    if (strcmp(info->cpu, "recorded") != 0)
+        ct_printer_text(p->printer, "not recorded: ");
+    ct_printer_name(p->printer, info->cpu, 0);
+    if (info->switches)
+        ct_printer_format(p->printer, ", %s switches", ct_text_count(a, info->switches));
+    if (info->switches_lost)
+        ct_printer_format(p->printer, ", %s LOST: the time around them is neither on nor off CPU",
+                          ct_text_count(b, info->switches_lost));
+    ct_printer_text(p->printer, "\n");
+}
+
 static void print_who(const struct page *p) {
     const struct ct_info *info = p->info;
     char text[1024], duration[CT_TEXT_SIZE];
@@ -77,10 +110,14 @@ static void print_who(const struct page *p) {
         snprintf(text + length, sizeof text - (size_t)length, " on %s (%s %s, %s)", info->host, info->os, info->kernel,
                  info->arch);
     print_line(p, "Process", text);
-    snprintf(text, sizeof text, "%s%sfor %s%s%s", info->started, *info->started ? ", " : "",
-             ct_text_time(duration, info->duration_ns), *info->tool ? ", by " : "", info->tool);
+    snprintf(text, sizeof text, "%s%sfor %s%s%s%s", info->started, *info->started ? ", " : "",
+             ct_text_time(duration, info->duration_ns), info->process->recording_known ? "" : " until the last event",
+             *info->tool ? ", by " : "", info->tool);
     print_line(p, "Recorded", text);
+    print_waits(p);
+    print_cpu(p);
     print_end(p);
+    ct_info_idle_print(p->printer, p->trace, info, LABEL, p->options->all);
 }
 
 /* ---- events ---- */
@@ -94,10 +131,13 @@ static void print_events(const struct page *p) {
         ct_printer_format(p->printer, " (%s/s)",
                           ct_text_short(a, (double)info->events * 1e9 / (double)info->duration_ns));
     if (info->counted)
-        ct_printer_format(p->printer, ": %s calls, %s returns, %s exceptions\n", ct_text_count(a, info->calls),
+        ct_printer_format(p->printer, ": %s calls, %s returns, %s exceptions", ct_text_count(a, info->calls),
                           ct_text_count(b, info->returns), ct_text_count(c, info->exceptions));
     else
-        ct_printer_text(p->printer, " (--count counts calls and returns)\n");
+        ct_printer_text(p->printer, " (--count counts calls and returns)");
+    if (info->signals)
+        ct_printer_format(p->printer, ", %s signal%s", ct_text_count(a, info->signals), info->signals == 1 ? "" : "s");
+    ct_printer_text(p->printer, "\n");
 }
 
 static void print_lost(const struct page *p) {
@@ -449,7 +489,8 @@ const struct ct_command ct_command_info = {
     .operands = "[TRACE]",
     .max_operands = 1,
     .description =
-        "Shows which program was recorded, where, when and how long, how it ended, how many events there are, what "
+        "Shows which program was recorded, where, when and how long, how it ended, which threads did nothing for long "
+        "before that and what they were in (a hang, a deadlock), how many events there are, what "
         "was lost and why, how late events reached the disk, which threads and modules there are, and which functions "
         "could not be hooked and why. TRACE is a session or a pid_N directory; without it, the newest under ./traces.",
     .options = option_table,

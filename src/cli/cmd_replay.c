@@ -12,6 +12,7 @@ struct options {
     struct ct_replay_start_options start;
     struct ct_option_list directories;
     uint64_t depth, min_duration, limit;
+    int clock;
     bool absolute, show_module, mangled, args, json, blocks, insns, allow_damaged;
 };
 
@@ -39,10 +40,14 @@ static int show_replay(struct ct_replay_view *v, struct ct_trace *trace, const s
 }
 
 static int show_json(struct ct_trace *trace, const struct options *o, const struct ct_replay_options *options,
-                     struct ct_argument_reader *arguments, struct ct_replay_start *start) {
+                     const struct ct_replay_view *view, struct ct_replay_start *start) {
     static struct ct_printer printer;
-    struct ct_replay_json v = {
-        .printer = &printer, .trace = trace, .arguments = arguments, .limit = o->limit, .insns = o->insns};
+    struct ct_replay_json v = {.printer = &printer,
+                               .trace = trace,
+                               .wall = view->wall,
+                               .arguments = view->arguments,
+                               .limit = o->limit,
+                               .insns = o->insns};
     start->line = ct_replay_json_line;
     start->arg = &v;
     ct_printer_open(&printer, false);
@@ -67,16 +72,20 @@ static void check_detail(const struct ct_trace *trace) {
 static int print_lines(struct ct_trace *trace, const struct options *o, const struct ct_replay_options *options,
                        struct ct_replay_start *start) {
     static struct ct_printer printer;
+    struct ct_wall wall = {0};
     uint64_t first = ct_selection_start(trace), end = ct_selection_end(trace);
     struct ct_replay_view v = {.printer = &printer,
-                               .start_ns = o->absolute ? 0 : first,
+                               .start_ns = o->absolute || o->clock == CT_CLOCK_BOOT ? 0 : first,
                                .limit = o->limit,
                                .show_module = o->show_module,
                                .trace = trace,
                                .range = options->select.to_ns != 0,
                                .blocks = options->blocks,
                                .insns = o->insns};
-    int code, status = 0;
+    int code = o->clock == CT_CLOCK_WALL ? ct_reading_wall(&wall, trace) : -1, status = 0;
+    if (code >= 0)
+        return code;
+    v.wall = wall.count ? &wall : NULL;
     if (o->args) {
         check_detail(trace);
         status = ct_argument_reader_open(&v.arguments, trace, o->directories.items);
@@ -87,9 +96,10 @@ static int print_lines(struct ct_trace *trace, const struct options *o, const st
     if (status)
         code = ct_reading_fail(trace, status);
     else
-        code = o->json ? show_json(trace, o, options, v.arguments, start) : show_replay(&v, trace, options, start);
+        code = o->json ? show_json(trace, o, options, &v, start) : show_replay(&v, trace, options, start);
     ct_argument_reader_close(v.arguments);
     ct_replay_view_free(&v);
+    ct_wall_free(&wall);
     return code;
 }
 
@@ -163,6 +173,7 @@ static const struct ct_option option_table[] = {
      "only calls that took at least this long: 100us"},
     {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N", "print at most N lines"},
     CT_OPTION_ABSOLUTE(struct options),
+    CT_OPTION_CLOCK(struct options),
     CT_OPTION_SHOW_MODULE(struct options),
     CT_OPTION_MANGLED(struct options),
     {"args", 'a', CT_OPTION_FLAG, offsetof(struct options, args), NULL,
@@ -192,10 +203,13 @@ const struct ct_command ct_command_replay = {
         "Calls that were left by an exception or a longjmp, calls that were open at the end, and places where events "
         "were lost are shown as such. Functions without a name are module+0xoffset; a call without a duration (-) is "
         "one of a function that is recorded on entry only.\n\n"
+        "A line `-- waited ... for the recorder --` is time in which the thread waited for contrail (while libraries "
+        "were hooked, for example); durations of calls do not include it. Where the recording has it (--cpu), time off "
+        "the processor is a line too: blocked (it waited for something) or preempted (it could have run).\n\n"
         "--from, --to, --thread, --process, --function, --module and --where select calls as in all reading commands "
         "(contrail(1), SELECTION). With --where, --first and --last, each call is shown with the calls that it was "
-        "made "
-        "in: \"in main > serve\". Around a crash or a call, only its thread is shown.\n\n"
+        "made in: "
+        "\"in main > serve\". Around a crash or a call, only its thread is shown.\n\n"
         "With --args, calls that have a detail record (spawn --detail, --trigger) are shown with their arguments and "
         "results: with names and types from debug information when the module or its debug file is available, "
         "otherwise as registers. Texts are shown when they were on the recorded part of the stack, or are constants "

@@ -27,18 +27,26 @@ static const struct {
     const char *title;
     size_t offset;
 } columns[] = {
-    {"TOTAL", offsetof(struct ct_report_row, total_ns)}, {"SELF", offsetof(struct ct_report_row, self_ns)},
-    {"AVG", offsetof(struct ct_report_row, avg_ns)},     {"MAX", offsetof(struct ct_report_row, max_ns)},
-    {"P50", offsetof(struct ct_report_row, p50_ns)},     {"P95", offsetof(struct ct_report_row, p95_ns)},
+    {"TOTAL", offsetof(struct ct_report_row, total_ns)},
+    {"SELF", offsetof(struct ct_report_row, self_ns)},
+    {"AVG", offsetof(struct ct_report_row, avg_ns)},
+    {"MAX", offsetof(struct ct_report_row, max_ns)},
+    {"P50", offsetof(struct ct_report_row, p50_ns)},
+    {"P95", offsetof(struct ct_report_row, p95_ns)},
     {"P99", offsetof(struct ct_report_row, p99_ns)},
+    /* only where switches were recorded: */
+    {"CPU", offsetof(struct ct_report_row, cpu_ns)},
+    {"BLOCKED", offsetof(struct ct_report_row, blocked_ns)},
+    {"PREEMPT", offsetof(struct ct_report_row, preempted_ns)},
 };
-enum { COLUMN_COUNT = sizeof columns / sizeof columns[0], TIME_WIDTH = 8, GAP = 2, LEAST_ROOM = 20 };
+enum { COLUMN_COUNT = sizeof columns / sizeof columns[0], CPU_COLUMNS = 3, TIME_WIDTH = 8, GAP = 2, LEAST_ROOM = 20 };
 
 struct table {
     struct ct_printer *printer;
     const struct ct_trace *trace;
     const struct ct_report *report;
     int calls_width, thread_width; /* thread 0: not shown */
+    int columns;
     bool lines, inlines;
     const struct ct_values *values; /* NULL: not wanted */
 };
@@ -46,6 +54,7 @@ struct table {
 static struct table measure_table(struct ct_printer *printer, const struct ct_trace *trace,
                                   const struct ct_report *report, bool per_thread) {
     struct table t = {.printer = printer, .trace = trace, .report = report, .calls_width = 7};
+    t.columns = report->cpu_threads ? COLUMN_COUNT : COLUMN_COUNT - CPU_COLUMNS;
     char text[64];
     for (size_t i = 0; i < report->row_count; i++) {
         const struct ct_report_row *row = &report->rows[i];
@@ -61,7 +70,7 @@ static struct table measure_table(struct ct_printer *printer, const struct ct_tr
 
 /* Columns left for the function. 0: unlimited. */
 static size_t name_room(const struct table *t) {
-    int used = t->calls_width + COLUMN_COUNT * (GAP + TIME_WIDTH) + GAP + (t->thread_width ? t->thread_width + GAP : 0);
+    int used = t->calls_width + t->columns * (GAP + TIME_WIDTH) + GAP + (t->thread_width ? t->thread_width + GAP : 0);
     if (!t->printer->width)
         return 0;
     return t->printer->width > used + LEAST_ROOM ? (size_t)(t->printer->width - used) : LEAST_ROOM;
@@ -82,7 +91,7 @@ static void print_function(const struct table *t, const struct ct_report_row *ro
 static void print_head(const struct table *t) {
     ct_printer_colour(t->printer, CT_COLOUR_BOLD);
     ct_printer_format(t->printer, "%*s", t->calls_width, "CALLS");
-    for (size_t i = 0; i < COLUMN_COUNT; i++)
+    for (int i = 0; i < t->columns; i++)
         ct_printer_format(t->printer, "%*s%*s", GAP, "", TIME_WIDTH, columns[i].title);
     if (t->thread_width)
         ct_printer_format(t->printer, "%*s%-*s", GAP, "", t->thread_width, "THREAD");
@@ -93,7 +102,7 @@ static void print_head(const struct table *t) {
 
 /* Lines under a row begin at the column of its function. */
 static size_t indent_of(const struct table *t) {
-    return (size_t)t->calls_width + COLUMN_COUNT * (GAP + TIME_WIDTH) + GAP +
+    return (size_t)t->calls_width + (size_t)t->columns * (GAP + TIME_WIDTH) + GAP +
            (t->thread_width ? (size_t)t->thread_width + GAP : 0);
 }
 
@@ -115,7 +124,7 @@ static void print_inlines(const struct table *t, const char *inlines) {
 static void print_row(const struct table *t, const struct ct_report_row *row) {
     char text[64];
     ct_printer_format(t->printer, "%*s", t->calls_width, ct_text_count(text, row->calls));
-    for (size_t i = 0; i < COLUMN_COUNT; i++) {
+    for (int i = 0; i < t->columns; i++) {
         uint64_t ns = *(const uint64_t *)((const char *)row + columns[i].offset);
         ct_printer_format(t->printer, "%*s%*s", GAP, "", TIME_WIDTH, row->timed ? ct_text_time(text, ns) : "-");
     }
@@ -131,6 +140,8 @@ static void print_row(const struct table *t, const struct ct_report_row *row) {
         ct_printer_text(t->printer, " at ");
         ct_printer_name(t->printer, row->known->line, 0);
     }
+    if (row->open)
+        ct_printer_format(t->printer, " (%s open)", ct_text_count(text, row->open));
     ct_printer_text(t->printer, "\n");
     if (t->inlines && row->known)
         print_inlines(t, row->known->inlines);
@@ -159,12 +170,16 @@ static void print_notes(const struct table *t) {
             ct_printer_format(t->printer, "Process %d: the recorder has not finished this trace\n",
                               ct_trace_process_at(t->trace, i)->pid);
     if (r->open)
-        ct_printer_format(t->printer, "Calls open at the end: %s; their time ends there\n", ct_text_count(a, r->open));
+        ct_printer_format(t->printer, "Calls open at the end: %s; they last until the recording ended\n",
+                          ct_text_count(a, r->open));
     if (r->exceptions)
         ct_printer_format(t->printer, "Calls left by exceptions or longjmp: %s\n", ct_text_count(a, r->exceptions));
     if (r->gaps)
         ct_printer_format(t->printer, "Gaps: %s; events lost: %s; time in gaps, which no time above includes: %s\n",
                           ct_text_count(a, r->gaps), ct_text_count(b, r->lost), ct_text_time(c, r->gap_ns));
+    if (r->waited_ns)
+        ct_printer_format(t->printer, "Waited for the recorder: %s, which no time above includes\n",
+                          ct_text_time(a, r->waited_ns));
     if (r->unpaired)
         ct_printer_format(t->printer,
                           "Unpaired calls and returns: %s; their other half was lost, so they have no time\n",
@@ -331,7 +346,10 @@ const struct ct_command ct_command_report = {
         "TOTAL is the time between call and return; calls of a function by itself are part of the outermost call and "
         "count once. SELF is TOTAL without the functions that it called. AVG, MAX and the percentiles (within 2 %) "
         "are those of single calls. Functions that are recorded on entry only have calls, but no times (-).\n\n"
-        "Calls that were open at the end of the trace are closed there. Where events were lost, calls without their "
+        "Time in which a thread waited for the recorder is in none of these. Where the recording has it (--cpu), CPU, "
+        "BLOCKED and PREEMPT are parts of SELF: on a processor; off it, waiting for something; off it, although it "
+        "could have run.\n\n"
+        "Calls that were open when the recording ended last until then. Where events were lost, calls without their "
         "return and returns without their call have no time, and the time of the gap counts for none.\n\n"
         "--from, --to, --thread, --process, --function, --module and --where select calls as in all reading commands "
         "(contrail(1), SELECTION): only calls that fit count. Of calls that overlap the time between --from and --to, "

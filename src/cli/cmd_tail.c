@@ -261,7 +261,7 @@ static int show_all(struct tail *t) {
     }
     int status = show_round(t, UINT64_MAX); /* when the recorder does not answer any more, everything is written */
     if (!status)
-        status = ct_replay_stream_end(t->stream);
+        status = ct_replay_stream_end(t->stream, t->follow);
     ct_printer_flush(t->view.printer);
     if (!status && !is_finished(t))
         ct_message_error("the recorder was killed: the last events of process %d may be missing", t->pid);
@@ -334,7 +334,7 @@ static int find_range(struct tail *t) {
     struct ct_select select = {0};
     const struct ct_selection *s = &t->options->selection;
     int code = s->from || s->to ? ct_selection_range(s, recording_start(t), now_ns(), &select) : -1;
-    t->from_ns = select.from_ns;
+    t->from_ns = s->from && !select.from_ns ? 1 : select.from_ns;
     t->to_ns = select.to_ns;
     return code;
 }

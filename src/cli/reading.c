@@ -137,3 +137,16 @@ int ct_reading_put_json(struct ct_json *json, int status) {
     ct_json_free(json);
     return status;
 }
+
+const char *const ct_clock_names[] = {"start", "boot", "wall", NULL};
+
+int ct_reading_wall(struct ct_wall *wall, const struct ct_trace *trace) {
+    int status = ct_wall_load(wall, trace);
+    if (status)
+        return ct_reading_fail(trace, status);
+    if (wall->count)
+        return -1;
+    ct_message_error("%s has no wall-clock times, since an older contrail recorded it; leave out --clock wall",
+                     ct_trace_path(trace));
+    return CT_EXIT_UNAVAILABLE;
+}

@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "cli/printer.h"
 #include "report/select.h"
+#include "trace/wall.h"
 #include <contrail/trace.h>
 
 /* Opens the trace that the operands name, or the newest. Gives up rights that reading does not need (rights.h). Says
@@ -36,6 +37,8 @@ struct ct_output;
 int ct_reading_print_text(struct ct_output *text);
 /* Writes "name/tid", or the tid alone for a thread without a name; returns the length, as snprintf does. */
 int ct_reading_thread_text(char *text, size_t size, const struct ct_trace_thread *thread);
+/* Wall-clock times of the trace. Prints that it has none, and returns the exit code; -1: it has. */
+int ct_reading_wall(struct ct_wall *wall, const struct ct_trace *trace);
 /* Prints why, and returns the exit code. */
 int ct_reading_fail(const struct ct_trace *trace, int status);
 

@@ -151,6 +151,8 @@ static void say_started(struct recording *r) {
         ct_message_error("%s", text);
     if (*ct_session_note(r->session))
         ct_message_error("%s", ct_session_note(r->session));
+    if (*ct_session_idle(r->session) && !r->options->quiet)
+        ct_message_error("%s", ct_session_idle(r->session));
     if (!s.hooked && !s.stalk_on)
         say_nothing_is_recorded(&s);
     if (!ct_session_is_reachable(r->session) && !r->options->quiet)

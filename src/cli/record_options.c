@@ -70,6 +70,8 @@ const struct ct_option ct_record_option_table[] = {
      "give up when hooking takes longer than S seconds; the program then continues unrecorded (default: computed from "
      "the number of functions)",
      .min = 1000000, .max = 86400000000000},
+    {"cpu", 0, CT_OPTION_FLAG, AT(cpu), NULL,
+     "record when threads are on a processor too: on-CPU and off-CPU time of each call"},
     {"no-children", 0, CT_OPTION_FLAG, AT(no_children), NULL,
      "leave processes that it forks, and programs that it executes, unrecorded"},
     {"no-cache", 0, CT_OPTION_FLAG, AT(no_cache), NULL,
@@ -148,6 +150,7 @@ void ct_record_session_options(const struct ct_record_options *o, struct ct_sess
         .metrics_file = o->metrics_file,
         .group = o->group,
         .redact = o->redact,
+        .cpu = o->cpu,
         .cache_size = (size_t)o->cache_size,
     };
     if (o->keep)

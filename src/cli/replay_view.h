@@ -6,13 +6,15 @@
 #include "cli/printer.h"
 #include "report/replay.h"
 #include "trace/arguments.h"
+#include "trace/wall.h"
 
 enum { CT_REPLAY_VIEW_STOP = 1 };
 
 struct ct_replay_view {
     struct ct_printer *printer;
-    uint64_t start_ns; /* times are relative to this */
-    uint64_t limit;    /* lines; 0: all */
+    uint64_t start_ns;          /* times are relative to this */
+    const struct ct_wall *wall; /* times are those of the wall clock; NULL: they are not */
+    uint64_t limit;             /* lines; 0: all */
     bool show_module;
     struct ct_trace *trace;               /* has the records of signals; NULL: they are not shown */
     struct ct_argument_reader *arguments; /* calls are shown with their arguments; NULL: without */

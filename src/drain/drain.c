@@ -375,6 +375,7 @@ static void take_all(struct ct_drain *d, struct found_chunk *list) {
             n++;
         take_thread(d, list + i, n);
     }
+    d->switching = ct_switches_pass(d->switches, now);
     ct_drain_put_signals(d, false);
     ct_detail_pass(d, now);
     ct_drain_put_old_registers(d);
@@ -455,7 +456,7 @@ static void drain_until_stopped(struct ct_drain *d, struct found_chunk *list) {
         }
         bool busy = d->every_pass && d->every_pass(d->on_pass_arg);
         take_all(d, list);
-        idle = d->found || busy ? 0 : idle + 1;
+        idle = d->found || busy || d->switching ? 0 : idle + 1;
         if (now - second > SECOND_NS) {
             second = now;
             ct_drain_refresh_names(d);
@@ -472,6 +473,8 @@ static void finish_drain(struct ct_drain *d, struct found_chunk *list) {
     unsigned passes = 0;
     ct_clock_calibrate(d->clock);
     d->hurry_at = ct_clock_now() + HURRY_NS;
+    if (d->detached)
+        ct_drain_last_look(d);
     for (struct ct_drain_thread *t = d->threads; t; t = t->next)
         t->ended |= t->writer != NULL;
     do { /* threads that are new to us appear in the first pass only */
@@ -568,6 +571,7 @@ void ct_drain_free(struct ct_drain *d) {
         free(t);
     }
     ct_detail_free(d);
+    ct_switches_close(d->switches);
     free(d->by_slot);
     free(d->quarantined);
     free(d->copy);

@@ -43,7 +43,7 @@ static uint32_t chunk_size(size_t memory) {
 static const struct {
     uint32_t chunks, share;
 } classes[CT_LANE_CLASSES] = {{CT_LANE_MOST_CHUNKS, 12}, {16, 3}, {2, 17}};
-enum { SHARES = 32, DETAIL_MIN = 1 << 20 };
+enum { SHARES = 32, DETAIL_MIN = 1 << 20, CONDITIONS = CT_TRIGGER_BITS * CT_TRIGGER_CONDITIONS };
 
 /* No more small segments than there can be threads; what is left goes to the large ones. */
 static uint32_t segments_of_class(size_t memory, unsigned k) {
@@ -82,7 +82,8 @@ static void lay_out_detail(struct ct_shm_control *c, const struct ct_lane_option
     c->segments_offset = round_up(*at, 64);
     c->segment_of_chunk_offset = c->segments_offset + c->segment_count * sizeof(struct ct_shm_segment);
     c->rules_offset = round_up(c->segment_of_chunk_offset + c->detail_chunk_count * sizeof(uint16_t), 64);
-    c->budgets_offset = round_up(c->rules_offset + (uint64_t)o->hook_room * sizeof(uint16_t), 64);
+    c->conditions_offset = round_up(c->rules_offset + (uint64_t)o->hook_room * sizeof(uint32_t), 64);
+    c->budgets_offset = c->conditions_offset + CONDITIONS * sizeof(struct ct_trigger_condition);
     uint64_t end = c->budgets_offset + (o->detail_rate ? (uint64_t)o->hook_room * sizeof(int32_t) : 0);
     c->detail_pool_offset = round_up(end, window);
     *at = c->detail_pool_offset + 2ull * CT_SHM_DETAIL_CHUNK * c->detail_chunk_count;
@@ -125,7 +126,8 @@ static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_sh
     lane->more_marks = (struct ct_shm_more_marks *)(at + CT_SHM_MORE_MARKS_OFFSET);
     lane->regions = (struct ct_shm_regions *)(at + CT_SHM_REGIONS_OFFSET);
     lane->segments = (struct ct_shm_segment *)(at + c->segments_offset);
-    lane->rules = (uint16_t *)(at + c->rules_offset);
+    lane->rules = (uint32_t *)(at + c->rules_offset);
+    lane->conditions = (struct ct_trigger_condition *)(at + c->conditions_offset);
     lane->budgets = c->detail_rate ? (int32_t *)(at + c->budgets_offset) : NULL;
     lane->detail_pool = at + c->detail_pool_offset;
     lane->extra = c->extra_offset ? at + c->extra_offset : NULL;

@@ -44,7 +44,8 @@ struct ct_lane {
     struct ct_shm_mark *marks;
     struct ct_shm_more_marks *more_marks;
     struct ct_shm_regions *regions;
-    uint16_t *rules;  /* by hook */
+    uint32_t *rules; /* by hook */
+    struct ct_trigger_condition *conditions;
     int32_t *budgets; /* by hook; NULL: no limit */
     uint8_t *detail_pool;
     uint8_t *extra; /* bytes after everything else; NULL: none */

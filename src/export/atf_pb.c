@@ -40,6 +40,8 @@ static void put_process(struct ct_export *e, size_t i) {
     ct_proto_number(&p, 6, process->time_start_ns);
     ct_proto_number(&p, 7, process->time_end_ns);
     ct_proto_number(&p, 8, process->complete);
+    ct_proto_number(&p, 9, process->recording_start_ns);
+    ct_proto_number(&p, 10, process->recording_end_ns);
     put_record(e, RECORD_PROCESS, &p);
 }
 

@@ -157,6 +157,16 @@ static bool is_in_time(const struct ct_export *e, uint64_t ns) {
     return ns >= select->from_ns && (!select->to_ns || ns < select->to_ns);
 }
 
+/* The last packet reaches to the end of the thread, or of the recording: calls may be open until then. */
+static void last_until(struct stream *s, size_t thread) {
+    const struct ct_thread_facts *facts = &s->e->facts.threads[thread];
+    uint64_t to_ns = s->e->options->select.to_ns;
+    if (facts->gap_count && facts->gaps[facts->gap_count - 1].at >= s->thread->first_sequence + s->thread->event_count)
+        return;
+    uint64_t end_ns = ct_facts_thread_end(&s->e->facts, s->e->trace, thread, s->end_ns, SIZE_MAX);
+    s->end_ns = to_ns && end_ns > to_ns ? s->end_ns : end_ns;
+}
+
 static void put_events(struct stream *s, struct ct_trace_cursor *cursor, size_t thread) {
     const struct ct_thread_facts *facts = &s->e->facts.threads[thread];
     struct ct_trace_event event;
@@ -178,6 +188,7 @@ static void put_events(struct stream *s, struct ct_trace_cursor *cursor, size_t 
     }
     for (; gap < facts->gap_count && is_in_time(s->e, last_ns); gap++)
         put_gap(s, &facts->gaps[gap], last_ns ? last_ns : s->e->start_ns);
+    last_until(s, thread);
     finish_packet(s);
     ct_export_advance(s->e, since);
 }

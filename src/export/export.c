@@ -144,47 +144,54 @@ static int find_start(struct ct_export *e) {
 
 /* ---- the size ---- */
 
-/* Events of the selected threads in the selected time. */
-static uint64_t count_events(struct ct_export *e) {
+/* Positions of the events of a thread in the selected time. */
+struct stretch {
+    struct ct_index *index;
+    uint64_t from, to;
+};
+
+static struct stretch stretch_of(const struct ct_export *e, size_t thread) {
     const struct ct_select *select = &e->options->select;
-    uint64_t count = 0;
-    if (e->fits)
-        return ct_fits_kept(e->fits);
-    for (size_t i = 0; i < ct_trace_thread_count(e->trace); i++) {
-        struct ct_index *index = &e->trace->threads[i].index;
-        if (!ct_select_thread(select, e->trace, i))
-            continue;
-        uint64_t from = select->from_ns ? ct_index_search(index, select->from_ns) : index->first;
-        uint64_t to = select->to_ns ? ct_index_search(index, select->to_ns) : index->end;
-        count += to > from ? to - from : 0;
-    }
-    return count;
+    struct ct_index *index = &e->trace->threads[thread].index;
+    struct stretch s = {index, index->first, index->end};
+    if (!ct_select_thread(select, e->trace, thread))
+        return (struct stretch){.index = index};
+    if (select->from_ns)
+        s.from = ct_index_search(index, select->from_ns);
+    if (select->to_ns)
+        s.to = ct_index_search(index, select->to_ns);
+    s.to = s.to < s.from ? s.from : s.to;
+    return s;
 }
 
-/* The last time of the trace. */
-static uint64_t find_end(const struct ct_export *e) {
-    uint64_t end_ns = e->start_ns;
-    for (size_t i = 0; i < ct_trace_process_count(e->trace); i++) {
-        uint64_t last = ct_trace_process_at(e->trace, i)->time_end_ns;
-        end_ns = last > end_ns ? last : end_ns;
-    }
-    return end_ns;
+static uint64_t time_at(struct ct_index *index, uint64_t sequence) {
+    struct atf_index_event event;
+    return ct_index_read(index, sequence, &event, 1) ? event.timestamp_ns : 0;
 }
 
-/* Reports an export that no viewer loads, with the last part of its time that would have half of the limit. */
+/* Reports an export that no viewer loads, with the last part of its time that would have half of the limit: by the
+ * thread with the most events. */
 static void check_size(struct ct_export *e) {
     const struct ct_export_options *o = e->options;
-    uint64_t limit = o->limit ? o->limit : CT_EXPORT_LARGE;
-    struct ct_export_large large = {.from_ns = o->select.from_ns ? o->select.from_ns : e->start_ns,
-                                    .to_ns = o->select.to_ns ? o->select.to_ns : find_end(e)};
+    uint64_t limit = o->limit ? o->limit : CT_EXPORT_LARGE, events = 0;
+    struct stretch longest = {0};
     if (!o->large || !o->format->event_bytes)
         return;
-    large.bytes = count_events(e) * o->format->event_bytes;
-    if (large.bytes <= limit)
+    for (size_t i = 0; i < ct_trace_thread_count(e->trace); i++) {
+        struct stretch s = stretch_of(e, i);
+        events += s.to - s.from;
+        if (s.to - s.from > longest.to - longest.from)
+            longest = s;
+    }
+    if (e->fits)
+        events = ct_fits_kept(e->fits);
+    struct ct_export_large large = {.bytes = events * o->format->event_bytes};
+    if (large.bytes <= limit || longest.to == longest.from)
         return;
     double part = (double)limit / 2 / (double)large.bytes;
-    if (large.to_ns > large.from_ns)
-        large.from_ns = large.to_ns - (uint64_t)((double)(large.to_ns - large.from_ns) * part);
+    uint64_t last = (uint64_t)((double)(longest.to - longest.from) * part);
+    large.from_ns = time_at(longest.index, longest.to - 1 - last);
+    large.to_ns = time_at(longest.index, longest.to - 1) + 1;
     o->large(o->arg, &large);
 }
 

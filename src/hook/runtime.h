@@ -56,7 +56,8 @@ struct ct_hook_entry {
     uint8_t entry_only;
 };
 
-enum ct_hook_action { CT_ACTION_NONE, CT_ACTION_RECORD, CT_ACTION_LISTEN, CT_ACTION_REPLACE };
+/* PASS: calls go straight on. The function has a stub because a springboard of another one is in its bytes. */
+enum ct_hook_action { CT_ACTION_NONE, CT_ACTION_RECORD, CT_ACTION_LISTEN, CT_ACTION_REPLACE, CT_ACTION_PASS };
 
 /* Functions that the engine itself must know about. */
 enum ct_special {
@@ -144,7 +145,7 @@ struct ct_block {
     struct ct_block *next; /* list of all blocks; never unlinked */
     struct ct_shadow *base;
     uint64_t fn_detail, fn_mark;
-    const uint16_t *rules;
+    const uint32_t *rules;
     int32_t *budgets;
     uint64_t call_size, return_size, detail_bit, stack_bytes;
     uint64_t stack_low, stack_high;

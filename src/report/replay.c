@@ -156,8 +156,8 @@ static void on_call(struct ct_replay_source *s) {
 static void end_call(struct ct_replay_source *s, struct ct_replay_call *call, uint64_t time_ns, uint64_t duration_ns,
                      enum ct_replay_end end) {
     struct ct_replay_lines *lines = &s->replay->lines;
-    bool too_short =
-        end != CT_REPLAY_LOST ? duration_ns < s->replay->options->min_ns : !call->kept && s->replay->options->min_ns;
+    uint64_t least = s->replay->options->min_ns; /* a call that waited for the recorder may have been kept too soon */
+    bool too_short = !call->kept && (end != CT_REPLAY_LOST ? duration_ns < least : least != 0);
     call->open = false;
     if (end == CT_REPLAY_RETURNED)
         call->line.end_detail = s->event.detail;
@@ -193,7 +193,7 @@ static void end_call(struct ct_replay_source *s, struct ct_replay_call *call, ui
 static void close_call(struct ct_replay_source *s, const struct ct_frame *frame, uint64_t time_ns,
                        enum ct_replay_end end) {
     struct ct_replay_call *call = frame->user;
-    uint64_t duration_ns = time_ns > frame->began_ns ? time_ns - frame->began_ns : 0;
+    uint64_t duration_ns = ct_frames_lasted(&s->frames, frame, time_ns);
     if (!call)
         return;
     if (call->candidate)
@@ -293,6 +293,7 @@ static void read_events(struct ct_replay_run *r) {
         struct ct_replay_source *s = r->sources[event.thread];
         if (!s)
             continue;
+        ct_replay_times(r, event.timestamp_ns);
         if (step == CT_TRACE_STEP_EVENT) {
             s->event = event;
             ct_replay_event(s);
@@ -322,7 +323,7 @@ static uint64_t end_of(const struct ct_replay_source *s) {
     return to_ns && end_ns > to_ns ? to_ns : end_ns;
 }
 
-static void close_open(struct ct_replay_source *s, uint64_t end_ns) {
+void ct_replay_close_open(struct ct_replay_source *s, uint64_t end_ns) {
     struct ct_frame frame;
     while (ct_frames_take(&s->frames, end_ns, &frame))
         close_call(s, &frame, end_ns, CT_REPLAY_STILL_OPEN);
@@ -350,9 +351,10 @@ static int close_all(struct ct_replay_run *r) {
             endings[count++] = (struct ending){r->sources[i], end_of(r->sources[i])};
     qsort(endings, count, sizeof *endings, compare_endings);
     for (size_t i = 0; i < count && !r->lines.stopped; i++) {
+        ct_replay_times(r, endings[i].end_ns);
         if (!r->past_range)
             ct_replay_gaps(endings[i].source, UINT64_MAX);
-        close_open(endings[i].source, endings[i].end_ns);
+        ct_replay_close_open(endings[i].source, endings[i].end_ns);
     }
     free(endings);
     return 0;
@@ -420,6 +422,7 @@ static int enter_range(struct ct_replay_source *s, uint64_t *first) {
                                                               .from_ns = r->options->select.from_ns,
                                                               .to_ns = r->options->select.to_ns,
                                                               .frames = &s->frames,
+                                                              .timeline = &s->passed,
                                                               .lost = on_lost,
                                                               .entry_only = is_entry_only,
                                                               .arg = s});
@@ -466,9 +469,15 @@ static int open_sources(struct ct_replay_run *r) {
             return CT_ERR_NO_MEMORY;
         s->gaps = r->facts.threads[i].gaps;
         s->gap_count = r->facts.threads[i].gap_count;
+        int status = ct_replay_open_times(s);
+        if (status)
+            return status;
         last = i;
         chosen++;
     }
+    int status = ct_replay_start_times(r);
+    if (status)
+        return status;
     if (chosen && r->options->blocks)
         return open_with_code(r);
     if (chosen && (r->options->select.from_ns || r->options->select.functions))
@@ -483,11 +492,13 @@ void ct_replay_finish(struct ct_replay_run *r) {
         if (r->sources[i]) {
             ct_replay_skip_close(r->sources[i]);
             ct_frames_free(&r->sources[i]->frames);
+            ct_replay_close_times(r->sources[i]);
             free(r->sources[i]->places);
         }
         free(r->sources[i]);
     }
     free(r->sources);
+    free(r->soonest);
     ct_trace_cursor_close(r->cursor);
     ct_replay_lines_free(&r->lines);
     ct_function_cache_free(&r->known);

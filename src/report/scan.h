@@ -23,8 +23,9 @@ struct ct_scan_setup {
     struct ct_trace *trace;
     const struct ct_facts *facts;
     size_t thread;
-    uint64_t from_ns, to_ns;  /* CLOCK_BOOTTIME; to 0: no end */
-    struct ct_frames *frames; /* begun here; reused from thread to thread for their memory */
+    uint64_t from_ns, to_ns;      /* CLOCK_BOOTTIME; to 0: no end */
+    struct ct_frames *frames;     /* begun here; reused from thread to thread for their memory */
+    struct ct_timeline *timeline; /* of the thread, not passed yet; NULL: the scan opens one, until it is closed */
     /* Called when the end of a frame was lost in the range. */
     void (*lost)(void *arg, struct ct_frame *frame);
     /* True for a function that is recorded on entry only: its calls open no frame. */
@@ -42,6 +43,7 @@ struct ct_scan {
     size_t gap;    /* gaps of the thread before the next event; those before the range do not count as passed */
     size_t first_gap;
     uint64_t gap_ns;   /* time in the gaps that were passed */
+    uint64_t first_ns; /* time of the first event in the range, or the beginning of the range; 0: none yet */
     uint64_t last_ns;  /* time of the last event, in the range */
     uint64_t now_ns;   /* time of the event that is being read: when frames are lost in a gap before it */
     bool past;         /* there are events after the range */
@@ -50,6 +52,7 @@ struct ct_scan {
     const struct ct_thread_facts *facts;
     struct ct_trace_cursor *cursor;
     struct ct_trace_event waiting; /* read, but not returned yet */
+    struct ct_timeline timeline;   /* when the setup has none */
     bool has_waiting;
     struct ct_summary *summary; /* NULL: every event is read */
     uint64_t boundary;          /* ct_scan_skip_next is called before the event at this position */
@@ -64,6 +67,10 @@ int ct_scan_open(struct ct_scan *scan, const struct ct_scan_setup *setup);
 bool ct_scan_next(struct ct_scan *scan, struct ct_trace_event *event);
 /* When the calls end that are still open, after the last event: at the end of the thread or of the range. */
 uint64_t ct_scan_end(const struct ct_scan *scan);
+/* How long the thread waited for the recorder in the range, between its first event and its last. */
+uint64_t ct_scan_waited(const struct ct_scan *scan);
+/* False: it is not known when the thread was on a processor. */
+bool ct_scan_has_cpu(const struct ct_scan *scan);
 /* True when events are missing after the last one. */
 bool ct_scan_ends_in_gap(const struct ct_scan *scan);
 void ct_scan_close(struct ct_scan *scan);

@@ -221,8 +221,10 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
         status = CT_ERR_NOT_FOUND; /* it was killed during the request, or the session ends */
     if (status)
         return ct_recording_fail(r, status, "%s", error.text);
-    if (t->parent->pid == t->who.pid)
+    if (t->parent->pid == t->who.pid) {
+        ct_recording_note_end(t->parent);
         __atomic_store_n(&t->parent->end.replaced, true, __ATOMIC_RELEASE);
+    }
     ct_requests_close(t); /* the memory is another one now: the request is no longer theirs */
     r->times.stopped_at = ct_clock_now();
     read_command_line(r);
@@ -232,6 +234,7 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
 static int begin_child(struct ct_recording *r, struct ct_task *t) {
     r->pid = t->who.pid;
     r->parent_pid = t->parent->pid;
+    r->times.asked_at = t->request.kind == CT_REQUEST_FORKED ? t->since : 0;
     ct_clock_start_with(&r->clock, &t->parent->clock); /* the child waits for us */
     if (t->request.kind == CT_REQUEST_EXEC)
         return follow_exec(r, t);

@@ -78,6 +78,10 @@ const char *ct_session_note(const struct ct_session *s) {
     return s->note;
 }
 
+const char *ct_session_idle(const struct ct_session *s) {
+    return s->idle;
+}
+
 const char *ct_session_error(const struct ct_session *s) {
     return s->error;
 }

@@ -12,6 +12,7 @@
 #include "trace/depths.h"
 #include "trace/reader.h"
 #include "trace/summary.h"
+#include "trace/switches_file.h"
 #include <contrail/status.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -469,6 +470,29 @@ static void check_summary(struct verifier *verifier, const struct trace_thread *
                  verifier->trace->processes[thread->info.process].directory, thread->info.id);
 }
 
+/* Checks when it was on a processor, where that was recorded. */
+static void check_switches(struct verifier *verifier, const struct trace_thread *thread, bool finished) {
+    const struct trace_process *process = &verifier->trace->processes[thread->info.process];
+    struct ct_switches_reader *reader;
+    struct ct_switch_span span;
+    char name[PATH_MAX];
+    int status = ct_switches_reader_open(&reader, process->directory, thread->info.id);
+    if (status == CT_ERR_NOT_FOUND)
+        return;
+    snprintf(name, sizeof name, "%s/thread_%u/" CT_SWITCHES_FILE, process->directory, thread->info.id);
+    if (status) {
+        complain(verifier, "%s: it is not a file of switches", name);
+        return;
+    }
+    while ((status = ct_switches_reader_next(reader, &span)) > 0)
+        ;
+    if (status)
+        complain(verifier, "%s: %s", name, ct_switches_reader_problem(reader));
+    else if (finished && !ct_switches_reader_finished(reader))
+        complain(verifier, "%s: it is cut", name);
+    ct_switches_reader_close(reader);
+}
+
 /* Events that are in the files, or were deleted to keep the newest. */
 static uint64_t held_events(const struct verifier *verifier, const struct trace_thread *thread) {
     if (!thread->index.part_count && keeps_newest(verifier, thread))
@@ -510,6 +534,7 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
     check_details(verifier, thread, finished);
     check_code(verifier, thread, finished);
     check_summary(verifier, thread);
+    check_switches(verifier, thread, finished);
     for (int i = 0; i < P_COUNT; i++)
         if (check->reported[i] > REPORT_LIMIT)
             complain(verifier, "%s/thread_%u: %" PRIu64 " more events with %s", check->directory, thread->info.id,

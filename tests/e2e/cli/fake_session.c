@@ -138,6 +138,11 @@ const char *ct_session_note(const struct ct_session *session) {
     return "";
 }
 
+const char *ct_session_idle(const struct ct_session *session) {
+    (void)session;
+    return "";
+}
+
 const char *ct_session_error(const struct ct_session *session) {
     return session->error;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What values of calls are captured and shown: errno where the call has set it.
+"""What values of calls are captured and shown, and triggers that look at them.
 
 usage: values.py CONTRAIL [unittest arguments]"""
 import json
@@ -91,6 +91,58 @@ class Errors(Values):
         _, manifests = self.record(self.path("bare"), options=["--detail", "always"])
         self.assertFalse(manifests[0]["detail"]["errno"])
         self.assertIn("__errno_location", manifests[0]["detail"]["errno_unknown"])
+
+
+TRIGGERS = r"""
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((noipa)) int give(int fd, long size, const char *name) { return fd + (int)size + (name == 0); }
+__attribute__((noipa)) int fails(int error) { if (error) errno = error; return -1; }
+int main(void) {
+    char *heap = strdup("/srv/a.conf");
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(pages + 4096, 4096);
+    memcpy(pages + 4096 - 6, "x.conf", 6); /* ends with its page, without a 0 */
+    give(1, 5000, "a"), give(2, 4096, heap), give(2, -1, (char *)8), give(2, 1, pages + 4096 - 6), give(2, 9000, "b");
+    fails(ENOENT), fails(ENOENT), fails(0), fails(EINTR);
+    close(open("/nonexistent/1", O_RDONLY)), close(open("/nonexistent/2", O_RDONLY)), close(open("/", O_RDONLY));
+    return 0;
+}
+"""
+
+
+class Triggers(Values):
+    def marks(self, *triggers):
+        """How often each trigger has marked."""
+        program = self.build("triggers", TRIGGERS)
+        done, manifests = self.record(program, options=[o for t in triggers for o in ("--trigger", t)])
+        counts = {t: 0 for t in triggers}
+        for window in manifests[0]["windows"]:
+            for reason in window["reasons"]:
+                counts[reason["trigger"]] += reason["count"]
+        self.stderr = done.stderr
+        return [counts[t] for t in triggers]
+
+    def test_arguments(self):
+        self.assertEqual(self.marks("call=give:arg1:gt:4096", "call=give:arg1:gt:4096 and arg0:eq:2",
+                                    "call=give:arg1:lt:0", "call=give:arg0:ne:2", "symbol=give"), [2, 1, 1, 1, 5])
+        self.assertNotIn("fit", self.stderr)
+
+    def test_texts(self):
+        self.assertEqual(self.marks("call=give:arg2:like:*.conf", "call=give:arg2:like:?", "call=give:arg2:like:*"),
+                         [2, 2, 4])
+
+    def test_errors(self):
+        self.assertEqual(self.marks("return=fails:errno:eq:ENOENT", "return=fails:errno:ne:ENOENT and lt:0",
+                                    "return=libc.*!open:errno:eq:ENOENT", "return=fails:eq:-1"), [1, 1, 2, 4])
+
+    def test_fits_nothing(self):
+        self.assertEqual(self.marks("call=nosuch:arg0:eq:1", "symbol=give"), [0, 5])
+        self.assertIn('the trigger "call=nosuch:arg0:eq:1" fits no function', self.stderr)
 
 
 if __name__ == "__main__":
