@@ -31,6 +31,8 @@ static int show_replay(struct ct_replay_view *v, struct ct_trace *trace, const s
     ct_printer_open(v->printer, true);
     ct_replay_view_head(v);
     int status = ct_replay(trace, options, ct_replay_start_line, start);
+    if (!status)
+        (void)ct_replay_view_marks(v, options->select.to_ns ? options->select.to_ns : UINT64_MAX);
     if (v->limited)
         ct_printer_format(v->printer, "# stopped after %s lines (--limit)\n", ct_text_count(text, v->lines));
     int code = ct_printer_close(v->printer);
@@ -69,6 +71,14 @@ static void check_detail(const struct ct_trace *trace) {
                      ct_trace_path(trace));
 }
 
+/* Marks before --from are not shown. */
+static int read_marks(struct ct_replay_view *v, const struct ct_trace *trace, uint64_t from_ns) {
+    int status = ct_marks_read(&v->marks, trace);
+    while (v->marks_shown < v->marks.count && v->marks.items[v->marks_shown].time_ns < from_ns)
+        v->marks_shown++;
+    return status;
+}
+
 static int print_lines(struct ct_trace *trace, const struct options *o, const struct ct_replay_options *options,
                        struct ct_replay_start *start) {
     static struct ct_printer printer;
@@ -93,6 +103,8 @@ static int print_lines(struct ct_trace *trace, const struct options *o, const st
     ct_replay_view_make_room(&v, end > v.start_ns ? end - v.start_ns : 0);
     if (!status && !o->json && count_selected(trace, options) > 1)
         status = ct_replay_view_name_threads(&v, trace);
+    if (!status && !o->json)
+        status = read_marks(&v, trace, options->select.from_ns);
     if (status)
         code = ct_reading_fail(trace, status);
     else
@@ -201,7 +213,8 @@ const struct ct_command ct_command_replay = {
         "(shown) calls is one line; any other opens with { and closes with } and its duration. With several threads a "
         "column shows the thread. TRACE is a session or a pid_N directory; without it, the newest under ./traces.\n\n"
         "Calls that were left by an exception or a longjmp, calls that were open at the end, and places where events "
-        "were lost are shown as such. Functions without a name are module+0xoffset; a call without a duration (-) is "
+        "were lost are shown as such, and so are moments that were marked with `contrail ctl PID mark`. Functions "
+        "without a name are module+0xoffset; a call without a duration (-) is "
         "one of a function that is recorded on entry only.\n\n"
         "A line `-- waited ... for the recorder --` is time in which the thread waited for contrail (while libraries "
         "were hooked, for example); durations of calls do not include it. Where the recording has it (--cpu), time off "

@@ -170,7 +170,7 @@ static void print_notes(const struct table *t) {
             ct_printer_format(t->printer, "Process %d: the recorder has not finished this trace\n",
                               ct_trace_process_at(t->trace, i)->pid);
     if (r->open)
-        ct_printer_format(t->printer, "Calls open at the end: %s; they last until the recording ended\n",
+        ct_printer_format(t->printer, "Calls open at the end: %s; their time reaches until then\n",
                           ct_text_count(a, r->open));
     if (r->exceptions)
         ct_printer_format(t->printer, "Calls left by exceptions or longjmp: %s\n", ct_text_count(a, r->exceptions));

@@ -105,8 +105,8 @@ static void print_line(const struct page *p, size_t first, size_t count) {
                       p->info->process->recording_known ? "" : ", until the last event");
 }
 
-void ct_info_idle_print(struct ct_printer *printer, const struct ct_trace *trace, const struct ct_info *info,
-                        int label, bool all) {
+void ct_info_idle_print(struct ct_printer *printer, const struct ct_trace *trace, const struct ct_info *info, int label,
+                        bool all) {
     const struct page p = {printer, trace, info};
     size_t lines = 0;
     for (size_t i = 0; i < info->idle.count; i++) {

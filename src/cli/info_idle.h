@@ -7,7 +7,7 @@
 #include "report/info.h"
 
 /* `label` is the width of the first column. */
-void ct_info_idle_print(struct ct_printer *printer, const struct ct_trace *trace, const struct ct_info *info,
-                        int label, bool all);
+void ct_info_idle_print(struct ct_printer *printer, const struct ct_trace *trace, const struct ct_info *info, int label,
+                        bool all);
 
 #endif

@@ -8,6 +8,7 @@
 #include "cli/record_text.h"
 #include "cli/signals.h"
 #include "cli/summaries.h"
+#include "trace/reader.h"
 #include "trace/summary.h"
 #include <limits.h>
 #include <contrail/session.h>
@@ -235,7 +236,7 @@ static void say_ended(struct recording *r) {
     const char *const command[] = {"contrail", "report", ct_session_directory(r->session), NULL};
     struct ct_session_statistics s = {.size = sizeof s};
     ct_session_statistics(r->session, &s);
-    ct_record_end_text(text, sizeof text, &s);
+    ct_record_end_text(text, sizeof text, &s, ct_find_disk_bytes(ct_session_directory(r->session)));
     ct_record_command_line(next, sizeof next, command);
     if (!r->options->quiet)
         ct_message_error("%s; read it with: %s", text, next);

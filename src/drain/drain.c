@@ -367,6 +367,7 @@ static void take_all(struct ct_drain *d, struct found_chunk *list) {
     watch_level(d);
     d->found = d->cut = false;
     d->chunks_left = 2 * d->lane->chunk_count;
+    ct_detail_watch_marks(d);
     size_t count = list_chunks(d, list);
     qsort(list, count, sizeof *list, by_thread_and_number);
     for (size_t i = 0, n; i < count; i += n) {
@@ -425,6 +426,7 @@ static void publish_statistics(struct ct_drain *d) {
     s.lane_times_above = d->times_above;
     s.lane_least_free = (uint64_t)d->least_free * bytes;
     s.detail_reach_ns = d->detail ? d->detail->reach_ns : 0;
+    s.detail_needed = d->detail ? ct_detail_needed(d) : 0;
     s.marks = d->windows ? d->windows->marks : 0;
     s.windows = d->windows ? d->windows->opened : 0;
     s.window_state = d->windows ? d->windows->state : CT_SESSION_WINDOW_CAPTURING;
@@ -463,9 +465,9 @@ static void drain_until_stopped(struct ct_drain *d, struct found_chunk *list) {
             free_quarantined(d);
             d->every_second(d->every_second_arg);
         }
-        pause_ms = memory_is_short(d) && d->found ? 0
-                   : idle > IDLE_PASSES           ? d->interval_ms * IDLE_FACTOR
-                                                  : d->interval_ms;
+        pause_ms = (memory_is_short(d) && d->found) || (d->detail && d->detail->more) ? 0
+                   : idle > IDLE_PASSES                                               ? d->interval_ms * IDLE_FACTOR
+                                                                                      : d->interval_ms;
     } while (pause_for(d, pause_ms));
 }
 
@@ -568,6 +570,7 @@ void ct_drain_free(struct ct_drain *d) {
         free(t->stack);
         free(t->gaps);
         free(t->detail.runs);
+        free(t->detail.calls);
         free(t);
     }
     ct_detail_free(d);

@@ -223,6 +223,8 @@ void ct_drain_put_signals(struct ct_drain *drain, bool all);
 void ct_drain_put_registers(struct ct_drain *drain, struct ct_drain_thread *thread, uint64_t before);
 /* At the end of a pass: writes the registers of signals before which no more detail can come. */
 void ct_drain_put_old_registers(struct ct_drain *drain);
+/* Is there a signal that is a mark, and has no place in the index yet? */
+bool ct_drain_awaits_marks(struct ct_drain *drain);
 void ct_drain_free_signals(struct ct_drain *drain);
 
 /* ---- drain_threads.c ---- */

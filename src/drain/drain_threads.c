@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The target's threads as the drain sees them. Owner: the drain thread; the list is changed under the mutex. */
 #include "drain/drain.h"
-#include "remote/frames.h"
+#include "remote/namespace.h"
 #include <contrail/status.h>
 #include <errno.h>
 #include <stdio.h>

@@ -5,6 +5,7 @@
 #include "trace/file.h"
 #include "trace/reader.h"
 #include "trace/writer.h"
+#include "abi/switches.h"
 #include <contrail/session.h>
 #include <dirent.h>
 #include <errno.h>
@@ -132,7 +133,8 @@ static void copy_thread(struct copy *c, const char *from_process, const char *to
         ct_export_fail(c->e, CT_ERR_NO_MEMORY);
     if (directory && ct_export_make_directory(c->e, "%s", to))
         while (!c->e->status && (entry = readdir(directory)))
-            if (!fnmatch("index*.atf", entry->d_name, 0) || !fnmatch("detail*.atf", entry->d_name, 0))
+            if (!fnmatch("index*.atf", entry->d_name, 0) || !fnmatch("detail*.atf", entry->d_name, 0) ||
+                !strcmp(entry->d_name, CT_SWITCHES_FILE) || !strcmp(entry->d_name, CT_SWITCHES_OLD))
                 copy_file(c, from, to, entry->d_name);
     if (directory)
         closedir(directory);

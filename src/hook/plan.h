@@ -8,11 +8,11 @@
 
 #include "hook/runtime.h"
 #include "hook/scan.h"
+#include "hook/springboard.h"
 #include "isa/isa.h"
 
 #define CT_PATCH_MAX   10
 #define CT_PATCHES_MAX 6
-#define CT_MOVES_MAX   30
 #define CT_STUB_MAX    1024
 
 struct ct_patch {
@@ -54,8 +54,8 @@ struct ct_plan {
     uint64_t host; /* the function that has a springboard of this one in its room; 0: none */
     /* Instruction starts that the body covers, from `place`, and where they are in the body: to move stopped
      * threads. */
-    uint8_t move_count, move_from[CT_MOVES_MAX];
-    uint16_t move_to[CT_MOVES_MAX];
+    uint8_t move_count, move_from[CT_SPRINGBOARD_MOVES];
+    uint16_t move_to[CT_SPRINGBOARD_MOVES];
     struct ct_moves *whole; /* all moves, when the body is the whole function; NULL otherwise. Owned by the plan. */
 };
 

@@ -200,7 +200,7 @@ static bool keep_all_moves(struct ct_plan *plan, const struct ct_x64_moved *move
 
 static void keep_moves(struct ct_plan *plan, const struct ct_x64_moved *moved) {
     plan->move_count = 0;
-    for (unsigned i = 0; i < moved->count && plan->move_count < CT_MOVES_MAX; i++) {
+    for (unsigned i = 0; i < moved->count && plan->move_count < CT_SPRINGBOARD_MOVES; i++) {
         plan->move_from[plan->move_count] = (uint8_t)moved->at[i].from;
         plan->move_to[plan->move_count++] = moved->at[i].to;
     }

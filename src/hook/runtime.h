@@ -184,6 +184,9 @@ struct ct_block {
     struct ct_hook_walk interrupted[CT_WALKS]; /* the oldest first */
     const uint32_t *errno_at;                  /* no_errno: it is not known */
     uint32_t no_errno;                         /* 0 */
+    /* Detail, too: the segment with records of open calls, from 1 (0: none); the outermost frames whose records are
+     * there; the next record is that of a mark. */
+    uint32_t detail_open, detail_carried, detail_marking;
 };
 
 #define CT_PARKED_CAPACITY (1u << 18)

@@ -12,6 +12,8 @@
 
 /* How far from a function's entry its host's may be. */
 #define CT_SPRINGBOARD_REACH 160u
+/* Instructions that a host moves at most. */
+#define CT_SPRINGBOARD_MOVES 12u
 
 /* Finds the functions that have room for a short jump only, so that hosts near them make room. Without it they make
  * none. May be called once for a scan. */

@@ -130,7 +130,7 @@ static bool is_end(const struct ct_x64_insn *insn) {
  * return is somebody else's, or data. */
 static uint64_t straight_end(const struct ct_scan *s, uint64_t place, uint64_t end, uint64_t limit) {
     uint64_t at = place;
-    while (at < limit && at < end) {
+    for (unsigned count = 0; at < limit && at < end && count < CT_SPRINGBOARD_MOVES; count++) {
         struct ct_x64_insn insn;
         const uint8_t *bytes = ct_scan_bytes(s, at);
         if (ct_x64_decode(bytes, (size_t)(end - at), &insn) || !may_move(&insn, bytes))
@@ -212,6 +212,6 @@ unsigned ct_springboards_wanted(const struct ct_scan *s, uint64_t place) {
     uint64_t high = place + REACH_SHORT < s->end ? place + REACH_SHORT : s->end - 1;
     unsigned count = 0;
     for (uint64_t i = (low - s->start) / 64; s->needy && i <= (high - s->start) / 64; i++)
-        count += (unsigned)__builtin_popcountll(s->needy[i]);
+        count += s->needy[i] ? (unsigned)__builtin_popcountll(s->needy[i]) : 0;
     return count;
 }

@@ -6,6 +6,7 @@
 #include "inject/stopped.h"
 #include "hook/fault.h"
 #include "remote/frames.h"
+#include "remote/namespace.h"
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "inject/agent_image.h"
 #include "inject/inject_memory.h"
 #include "inject/stopped.h"
-#include "remote/frames.h"
+#include "remote/namespace.h"
 #include <contrail/status.h>
 #include <elf.h>
 #include <errno.h>

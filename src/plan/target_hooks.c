@@ -270,14 +270,18 @@ static bool decide_action(struct subject *j, const struct selection *selection, 
 struct ct_target_late {
     struct subject subject;
     size_t function; /* in the module */
+    size_t hook;     /* the place that is kept for it; without patches, it is taken out in the end */
 };
 
 static void note_late(const struct subject *j, size_t function) {
     struct ct_target_work *w = j->work;
-    if (ct_grow(&w->late, &w->late_capacity, w->late_count, sizeof *w->late, 64))
-        w->late[w->late_count++] = (struct ct_target_late){*j, function};
-    else if (j->action == CT_ACTION_RECORD)
-        count_skip(w, &w->module->functions[function], CT_HOOK_SKIP_NO_SPRINGBOARD);
+    if (!ct_grow(&w->late, &w->late_capacity, w->late_count, sizeof *w->late, 64)) {
+        if (j->action == CT_ACTION_RECORD)
+            count_skip(w, &w->module->functions[function], CT_HOOK_SKIP_NO_SPRINGBOARD);
+        return;
+    }
+    w->hooks[w->hook_count].plan = (struct ct_plan){.function = w->scans[j->text].funcs[j->index].start};
+    w->late[w->late_count++] = (struct ct_target_late){*j, function, w->hook_count++};
 }
 
 /* Plans a hook, or notes why there is none. A function that is not to be recorded has already been counted. */
@@ -310,17 +314,24 @@ static bool add_host(const struct ct_target_late *late, uint64_t *where) {
     return false;
 }
 
+static enum ct_hook_skip_reason add_late(const struct ct_target_late *late, uint64_t *where) {
+    struct ct_target_work *w = late->subject.work;
+    enum ct_hook_skip_reason reason = add_hook(&late->subject, &w->module->functions[late->function], where);
+    if (!reason)
+        w->hooks[late->hook] = w->hooks[--w->hook_count];
+    return reason;
+}
+
 /* Plans what waits, as long as there is room for stubs before `limit`. */
 static void plan_late(struct ct_target_work *w, uint64_t *where, uint64_t limit) {
     size_t done = 0;
     for (; done < w->late_count && limit - *where >= 2 * CT_STUB_MAX; done++) {
         const struct ct_target_late *late = &w->late[done];
-        struct ct_target_function *f = &w->module->functions[late->function];
-        enum ct_hook_skip_reason reason = add_hook(&late->subject, f, where);
+        enum ct_hook_skip_reason reason = add_late(late, where);
         if (reason == CT_HOOK_SKIP_NO_SPRINGBOARD && add_host(late, where))
-            reason = add_hook(&late->subject, f, where);
+            reason = add_late(late, where);
         if (reason && late->subject.action == CT_ACTION_RECORD)
-            count_skip(w, f, reason);
+            count_skip(w, &w->module->functions[late->function], reason);
     }
     memmove(w->late, w->late + done, (w->late_count - done) * sizeof *w->late);
     w->late_count -= done;
@@ -331,7 +342,7 @@ static int compare_hooks(const void *a, const void *b) {
     return left->plan.function < right->plan.function ? -1 : left->plan.function > right->plan.function;
 }
 
-/* Brings the hooks into the order of their functions. The first `sorted` of them are; the others are few. */
+/* Brings the hooks into the order of their functions. The first `sorted` of them are; the others are few hosts. */
 static void sort_hooks(struct ct_target_work *w, size_t sorted) {
     size_t late = w->hook_count - sorted, to = w->hook_count;
     struct ct_target_hook *tail = late ? malloc(late * sizeof *tail) : NULL;

@@ -321,17 +321,20 @@ static void plan_rest(struct whole *w) {
             ct_target_hooks_plan_rest(&w->works[i]);
 }
 
-/* Closes the gaps between the modules' hooks and numbers the hooks. */
+/* Closes the gaps between the modules' hooks, and those of functions that got none, and numbers the hooks. */
 static void number_hooks(struct whole *w) {
     for (size_t i = 0; i < w->source_count; i++) {
         struct ct_target_work *work = &w->works[i];
-        struct ct_target_hook *to = w->plan.hooks + w->plan.hook_count;
         w->first_hook[i] = w->plan.hook_count;
-        memmove(to, work->hooks, work->hook_count * sizeof *to);
         for (size_t k = 0; k < work->hook_count; k++) {
+            struct ct_target_hook *to = &w->plan.hooks[w->plan.hook_count], *from = &work->hooks[k];
+            if (!from->plan.patch_count)
+                continue;
+            if (to != from)
+                *to = *from;
             uint32_t n = w->options->first_hook + (uint32_t)w->plan.hook_count++;
-            work->module->functions[(uint32_t)to[k].function_id].hook = (int32_t)n;
-            memcpy(work->arena->bytes + (to[k].plan.stub - work->arena->address) + CT_STUB_NUMBER, &n, sizeof n);
+            work->module->functions[(uint32_t)to->function_id].hook = (int32_t)n;
+            memcpy(work->arena->bytes + (to->plan.stub - work->arena->address) + CT_STUB_NUMBER, &n, sizeof n);
         }
     }
     w->first_hook[w->source_count] = w->plan.hook_count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the trace of a process holds. */
 #include "report/info.h"
+#include "trace/reader.h"
 #include "trace/waits.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,6 +208,9 @@ static void read_stalk(struct ct_info *info, const struct ct_json_node *root) {
 
 static int read_manifest(struct ct_info *info, const struct ct_json_node *root) {
     read_stalk(info, root);
+    info->parent_pid = (int)number_at(root, "parent_pid", NULL);
+    info->origin = text_at(root, "origin");
+    info->disk_bytes = ct_find_disk_bytes(info->process->directory);
     info->command_line = text_at(root, "command_line");
     info->redacted = ct_json_flag(ct_json_get(root, "redacted", NULL), false);
     info->tool = text_at(root, "tool");
@@ -269,7 +273,7 @@ static int read_times(struct ct_info *info, const struct ct_facts *facts, size_t
     int status = ct_waits_of_process(&waits, facts, process);
     if (status)
         return status;
-    info->waited_ns = ct_waits_in(&waits, info->process->time_start_ns, info->process->time_end_ns);
+    info->waited_ns = ct_waits_in(&waits, info->process->time_start_ns, info->process->recording_end_ns);
     info->waits_more = waits.more;
     info->waits_more_ns = waits.more_ns;
     ct_waits_free(&waits);

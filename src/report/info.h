@@ -47,6 +47,8 @@ struct ct_info_window {
 
 struct ct_info {
     const struct ct_trace_process *process;
+    int parent_pid;     /* 0: not known */
+    const char *origin; /* "spawn", "attach", "fork", "exec", "" when not known */
     const char *command_line, *tool, *host, *os, *kernel, *arch; /* "" when not known */
     bool redacted;
     char started[24]; /* local time, from the session's name; "" */
@@ -73,9 +75,12 @@ struct ct_info {
     uint64_t functions, hooked, entry_only, skipped, parts; /* functions and skipped: without parts */
     uint64_t latency_p50_ns, latency_p99_ns, latency_max_ns, latency_samples;
     uint64_t plan_ns, pause_ns, lane_bytes;
+    uint64_t disk_bytes;    /* of all its files, as du counts */
     const char *end_reason; /* "exit", "signal", "detach", "exec", "disk", "" when not known */
     int64_t exit_code, signal;
     uint64_t detail, detail_lost; /* records */
+    uint64_t detail_thread;       /* the most memory for detail that a thread has had */
+    uint64_t detail_needed;       /* memory with which no pre-roll would have been cut; 0: none was */
     struct ct_info_window *windows;
     size_t window_count;
     bool stalk; /* its threads were followed through translated code */

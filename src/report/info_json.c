@@ -114,6 +114,7 @@ static void numbers_json(const struct ct_info *info, struct ct_json *json) {
     ct_json_number(json, "plan_ns", info->plan_ns);
     ct_json_number(json, "pause_ns", info->pause_ns);
     ct_json_number(json, "lane_bytes", info->lane_bytes);
+    ct_json_number(json, "disk_bytes", info->disk_bytes);
     ct_info_windows_json(info, json);
     ct_json_begin(json, "end", '{');
     ct_json_string(json, "reason", info->end_reason);
@@ -140,6 +141,8 @@ void ct_info_json(const struct ct_info *info, const struct ct_trace *trace, cons
     ct_json_begin(json, NULL, '{');
     ct_json_string(json, "directory", info->process->directory);
     ct_json_signed(json, "pid", info->process->pid);
+    ct_json_signed(json, "parent_pid", info->parent_pid);
+    ct_json_string(json, "origin", info->origin);
     ct_json_string(json, "command_line", info->command_line);
     ct_json_bool(json, "redacted", info->redacted);
     ct_json_string(json, "tool", info->tool);

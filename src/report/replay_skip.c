@@ -43,7 +43,6 @@ static bool resume(struct ct_replay_source *s, size_t start) {
     struct ct_frames fresh = {0};
     ct_frames_begin(&fresh, s->frames.complete, s->frames.lost, s->frames.arg);
     fresh.timeline = s->frames.timeline;
-    fresh.timeline = s->frames.timeline;
     if (ct_summary_frames(s->skip->summary, start, &fresh) != 0) {
         ct_frames_free(&fresh);
         return false;

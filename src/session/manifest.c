@@ -246,6 +246,9 @@ static void put_detail(struct ct_json *j, struct ct_recording *r, const struct c
     ct_json_number(j, "limited", limited);
     ct_json_number(j, "bytes", s->detail_bytes);
     ct_json_number(j, "lane_bytes", (uint64_t)r->lane.detail_chunk_count * CT_SHM_DETAIL_CHUNK);
+    ct_json_number(j, "most_of_a_thread", d->detail ? d->detail->most_bytes : 0);
+    if (s->detail_needed)
+        ct_json_number(j, "needed_bytes", s->detail_needed);
     ct_json_number(j, "stack_bytes", r->lane.stack_bytes);
     ct_json_bool(j, "vectors", r->lane.vectors);
     ct_json_bool(j, "errno", r->lane.has_errno);

@@ -19,6 +19,8 @@ int ct_find_numbered(const char *directory, const char *prefix, uint32_t **numbe
  * without events and counts) is the newest only when there is no other. */
 char *ct_find_newest_session(const char *root);
 bool ct_find_exists(const char *directory, const char *name);
+/* What a session or process takes on disk, as `du` counts it (disk_size.c). */
+uint64_t ct_find_disk_bytes(const char *path);
 
 /* ---- index files (index_file.c) ---- */
 

@@ -23,9 +23,12 @@ static void start_pair(const uint8_t *code, size_t size, size_t n) {
     leaf = subject_add_sized(&subject, BEFORE + size, n);
 }
 
+/* mov ecx, imm32 until the return. */
 static const uint8_t *long_code(void) {
     static uint8_t code[LONG_SIZE];
-    memset(code, 0xf8, sizeof code); /* clc */
+    for (size_t at = 0; at < LONG_SIZE; at++)
+        code[at] = at % 5 ? 0 : 0xb9;
+    memset(code + LONG_SIZE - 4, 0xf8, 3); /* clc */
     code[LONG_SIZE - 1] = RET;
     return code;
 }
@@ -159,6 +162,7 @@ static void test_bytes_that_are_not_free(void **state) {
     (void)state;
     uint8_t code[64];
     memcpy(code, long_code(), LONG_SIZE);
+    memset(code, 0xf8, LONG_SIZE - 1);
     for (size_t landing = 5; landing < 10; landing++) { /* a branch from further down */
         memcpy(code + 20, (const uint8_t[]){0x75, (uint8_t)((int)landing - 22), 0xf8, RET}, 4);
         expect_no_room(code, LONG_SIZE);

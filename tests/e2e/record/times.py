@@ -118,6 +118,22 @@ class Times(session_case.SessionCase):
             self.assertLessEqual(closed["duration_ns"] + line["duration_ns"],
                                  closed["time_ns"] - opened["time_ns"] + 1000)
 
+    def test_exports_show_waits(self):
+        plugin = self.build("plugin.so", "int plug(void) { return 1; }", "-shared", "-fPIC")
+        self.record(self.build("loads", LOADS), plugin)
+        waits = [line for line in json.loads(self.read("replay", "--json")) if line["kind"] == "waited"]
+        self.assertTrue(waits)
+        chrome = json.loads(self.read("export", "--format", "chrome", "-o", "-"))
+        start = int(chrome["otherData"]["start_ns"])
+        events = [e for e in chrome["traceEvents"] if e["ph"] != "M" and e["tid"] >= 1 << 22]
+        begins, ends = events[::2], events[1::2]
+        self.assertEqual([(e["ph"], e["name"]) for e in begins], [("B", "waited for the recorder")] * len(waits))
+        self.assertEqual([e["ph"] for e in ends], ["E"] * len(waits))
+        for wait, begin, end in zip(waits, begins, ends):
+            self.assertEqual(begin["args"], {"reason": wait["reason"]})
+            self.assertEqual(start + round(begin["ts"] * 1000), wait["time_ns"])
+            self.assertEqual(round((end["ts"] - begin["ts"]) * 1000), wait["duration_ns"])
+
     def test_an_exec_waits(self):
         _, manifests = self.record(self.build("execs", EXECS), "again")
         first = [m for m in manifests if m["origin"] == "spawn"][0]
