@@ -102,7 +102,7 @@ struct ct_session_options {
      * everything is undone. */
     int (*progress)(void *arg, const char *step, uint64_t done, uint64_t total);
     void *progress_arg;
-    unsigned strings; /* most bytes (up to 256) of texts that arguments point to; 0: none are captured */
+    size_t strings; /* most bytes (up to 256) of texts that arguments point to; 0: none are captured */
 };
 
 /* `options` may be NULL. Fails with CT_ERR_PERMISSION_DENIED and the like when the output directory cannot be made: the

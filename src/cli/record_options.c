@@ -148,7 +148,7 @@ void ct_record_session_options(const struct ct_record_options *o, struct ct_sess
         .detail = o->detail,
         .stack_bytes = o->stack_bytes ? (int)o->stack_bytes : -1,
         .vectors = o->vectors,
-        .strings = (unsigned)o->strings,
+        .strings = (size_t)o->strings,
         .detail_rate = (unsigned)o->detail_rate,
         .detail_memory = (size_t)o->detail_memory,
         .triggers = o->triggers.items,

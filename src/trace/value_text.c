@@ -271,6 +271,17 @@ static void add_array(struct text *t, const struct ct_type *type, const uint8_t 
     add(t, "]");
 }
 
+/* Writes the address and, one level deep, the structure there, if its bytes are known. */
+static void add_pointer(struct text *t, const struct ct_type *type, uint64_t address, unsigned depth) {
+    size_t have;
+    const uint8_t *bytes = type->element && depth == 0 ? bytes_at(t->memory, address, &have) : NULL;
+    add(t, "0x%" PRIx64, address);
+    if (!bytes)
+        return;
+    add(t, " ");
+    add_struct(t, type->element, bytes, have < type->element->size ? have : (size_t)type->element->size, depth + 1);
+}
+
 static void add_value(struct text *t, const struct ct_type *type, const uint8_t *bytes, size_t have, unsigned depth) {
     bool parts = type->kind == CT_TYPE_STRUCT || type->kind == CT_TYPE_ARRAY;
     if (depth > DEPTH || (!parts && have < type->size)) {
@@ -303,7 +314,7 @@ static void add_value(struct text *t, const struct ct_type *type, const uint8_t 
         add_enum(t, type, bytes);
         break;
     case CT_TYPE_POINTER:
-        add(t, "0x%" PRIx64, unsigned_of(bytes, 8));
+        add_pointer(t, type, unsigned_of(bytes, 8), depth);
         break;
     case CT_TYPE_TEXT:
         add_text(t, unsigned_of(bytes, 8));

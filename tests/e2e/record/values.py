@@ -93,6 +93,35 @@ class Errors(Values):
         self.assertIn("__errno_location", manifests[0]["detail"]["errno_unknown"])
 
 
+STRUCTURES = r"""
+struct point { int x, y; const char *name; };
+struct line { struct point from, to; struct line *next; };
+__attribute__((noipa)) int take(const struct point *p, struct line *l, int k) { return p->x + l->to.y + k; }
+int main(void) {
+    struct point p = {3, -4, "mark"};
+    struct line l = {p, {5, 6, 0}, &l};
+    static const struct point constant = {7, 8, 0};
+    static struct point changing = {1, 2, 0};
+    take(&p, &l, 1), take(&constant, &l, 2), take(&changing, &l, 3);
+    return 0;
+}
+"""
+
+
+class Structures(Values):
+    def test_pointers(self):
+        """Structures that parameters point to, where their bytes are known: on the stack, and constants."""
+        program = self.build("structures", STRUCTURES, "-g")
+        self.record(program, options=["--detail", "always", "--only", "structures", "--stack-bytes", "256"])
+        first, second, third = [line for line in self.text().splitlines() if "take(" in line]
+        self.assertRegex(first, r'p=0x\w+ {x=3, y=-4, name="mark"}, l=0x\w+ {from={x=3, y=-4, name="mark"}, '
+                         r'to={x=5, y=6, name=0x0}, next=0x\w+}, k=1\)')
+        self.assertRegex(second, r"p=0x\w+ {x=7, y=8, name=0x0}, l=")
+        self.assertRegex(third, r"p=0x\w+, l=")
+        values = [a["value"] for line in self.replay() if line["function"] == "take" for a in line["args"][:1]]
+        self.assertTrue(all(value.startswith("0x") and "{" not in value for value in values), values)
+
+
 STRINGS = r"""
 #include <pthread.h>
 #include <stdio.h>
