@@ -22,7 +22,15 @@ tool: $(BUILD)/build.ninja ## build the command line tool alone
 	@ninja -C $(BUILD) src/cli/contrail
 	@ln -sfn src/cli/contrail $(BUILD)/contrail
 
+# A build directory names its source by its absolute path. In a copy of the tree it would build the other one.
+BUILT_FROM := $(shell sed -n 's/.*"source": "\([^"]*\)".*/\1/p' $(BUILD)/meson-info/meson-info.json 2>/dev/null)
+ifneq ($(filter-out $(CURDIR),$(BUILT_FROM)),)
+.PHONY: $(BUILD)/build.ninja
+endif
+
 $(BUILD)/build.ninja: | setup
+	@if [ -n "$(filter-out $(CURDIR),$(BUILT_FROM))" ]; then \
+	    echo "$(BUILD) is of $(BUILT_FROM): it is made again for this tree"; rm -rf $(BUILD); fi
 	@CC=$(CC) CXX=$(CXX) meson setup $(BUILD)
 
 help: ## list the targets

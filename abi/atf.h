@@ -75,9 +75,9 @@ struct __attribute__((packed)) atf_index_footer {
 /* ---- detail.atf ---- */
 
 enum atf_detail_type { ATF_DETAIL_CALL = 3, ATF_DETAIL_RETURN = 4, ATF_DETAIL_SIGNAL = 5 };
-/* VECTORS: 8 vector registers of 16 bytes follow the stack bytes. STRINGS is reserved for texts that arguments point
- * to: they would follow everything else. */
-enum atf_detail_flags { ATF_DETAIL_VECTORS = 1u << 0, ATF_DETAIL_STRINGS = 1u << 1 };
+/* VECTORS: 8 vector registers of 16 bytes follow the stack bytes. ERRNO, of a return: struct atf_detail_errno follows
+ * these. STRINGS is reserved for texts that arguments point to: they would follow everything else. */
+enum atf_detail_flags { ATF_DETAIL_VECTORS = 1u << 0, ATF_DETAIL_STRINGS = 1u << 1, ATF_DETAIL_ERRNO = 1u << 2 };
 enum {
     ATF_DETAIL_STACK_MAX = 512,    /* stack bytes of a record */
     ATF_DETAIL_LENGTH_MAX = 16384, /* total_length of any record: a larger one is damage */
@@ -121,6 +121,12 @@ struct __attribute__((packed)) atf_detail_call {
     uint64_t stack_pointer;
     uint16_t stack_size;
     uint16_t reserved;
+};
+
+/* errno of the thread at the call and at the return. The first one is cut to 4,095, and UINT32_MAX where it is not
+ * known. */
+struct __attribute__((packed)) atf_detail_errno {
+    uint32_t before, after;
 };
 
 /* SIGNAL; all general registers, the program counter and the flags follow, 8 bytes each. */
@@ -211,6 +217,8 @@ ATF_AT(atf_detail_call, stack_pointer, 112);
 ATF_AT(atf_detail_call, stack_size, 120);
 ATF_AT(atf_detail_call, reserved, 122);
 ATF_SIZE(atf_detail_call, 124);
+
+ATF_SIZE(atf_detail_errno, 8);
 
 ATF_AT(atf_detail_signal, signal, 24);
 ATF_AT(atf_detail_signal, code, 28);

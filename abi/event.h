@@ -32,8 +32,14 @@
 #define CT_DETAIL_SP          96
 #define CT_DETAIL_STACK_SIZE  104
 #define CT_DETAIL_STACK       112
-#define CT_DETAIL_RETURN_SIZE 64
-#define CT_DETAIL_MIX         -1640531535 /* keeps neighbouring words from looking like a record by chance */
+#define CT_DETAIL_ERRNO       64
+#define CT_DETAIL_RETURN_SIZE 72
+/* When a call was entered, in one word: the low bits of its time stamp, of which the lowest says that it has a detail
+ * record, and errno. Numbers that do not fit are the highest one. */
+#define CT_ENTERED_BITS  52
+#define CT_ENTERED_ERRNO 0xfff
+#define CT_ERRNO_UNKNOWN 0xffffffff
+#define CT_DETAIL_MIX    -1640531535 /* keeps neighbouring words from looking like a record by chance */
 
 #ifndef __ASSEMBLER__
 #include <contrail/event.h>

@@ -31,10 +31,14 @@ struct ct_trace_process {
     size_t size;
     int pid;
     const char *directory;
-    const char *manifest; /* the JSON text */
-    bool complete;        /* the recorder finished it */
-    uint64_t time_start_ns, time_end_ns;
+    const char *manifest;                /* the JSON text */
+    bool complete;                       /* the recorder finished it */
+    uint64_t time_start_ns, time_end_ns; /* of the first and the last event */
     uint64_t module_count, thread_count;
+    /* From when until when it was recorded, whether or not there were events. Of a trace that is not complete, the end
+     * is at most about a second too early. */
+    uint64_t recording_start_ns, recording_end_ns;
+    bool recording_known; /* false, of older versions: the two are the times of the first and the last event */
 };
 size_t ct_trace_process_count(const struct ct_trace *trace);
 const struct ct_trace_process *ct_trace_process_at(const struct ct_trace *trace, size_t index);
@@ -140,7 +144,13 @@ struct ct_trace_detail {
     unsigned cpu_count; /* registers of `cpu` that are filled: 18 on x86_64, 34 on arm64 */
     /* x86_64: rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, rip, rflags. arm64: x0 to x30, sp, pc, pstate. */
     uint64_t cpu[40];
+
+    /* return */
+    /* errno of the thread when the function was called (at most 4,095), and when it returned; CT_TRACE_NO_ERRNO: not
+     * known. Where both are the same it may have been set long before. */
+    uint32_t errno_before, errno_after;
 };
+#define CT_TRACE_NO_ERRNO UINT32_MAX
 /* The detail record that ct_trace_event.detail names. The first call for a thread reads through its file; the others
  * are equally fast for every record. CT_ERR_NOT_FOUND: there is no such record, or the file ends before it;
  * CT_ERR_BAD_FILE: it is damaged. May be called in parallel for different threads. */
@@ -149,6 +159,13 @@ int ct_trace_detail(struct ct_trace *trace, size_t thread, uint32_t detail_seq, 
 int ct_trace_detail_range(struct ct_trace *trace, size_t thread, uint64_t *first, uint64_t *end);
 
 /* ---- checking ---- */
+
+/* What is missing or cannot be read, as far as headers, tables, sizes and the manifest say: files that are cut, damaged
+ * or of a newer version, events that the manifest counts and no file has, a disk that was full. Reads no events. Calls
+ * `report` (which may be NULL) with one sentence for each; returns their number. */
+size_t ct_trace_damage(struct ct_trace *trace, void (*report)(void *arg, const char *sentence), void *arg);
+/* Blocks of events whose checksum was wrong so far, when they were read; their events are missing in what was read. */
+uint64_t ct_trace_unreadable_blocks(const struct ct_trace *trace);
 
 /* Checks structure, checksums, time that never goes back, balanced depth, and counts against the manifest. Calls
  * `complain` with one sentence for each problem. Returns 0 when there was none, else CT_ERR_BAD_FILE. Gaps that the

@@ -510,6 +510,10 @@ void ct_event_reset(struct ct_block *b) {
     b->counters = &b->own_counters;
 }
 
+void ct_event_moved(struct ct_block *b) {
+    ct_agent_detail_moved(b);
+}
+
 void ct_event_forget(struct ct_block *b) {
     ct_event_reset(b);
 }

@@ -2,6 +2,7 @@
 /* contrail stalk: follows the threads of a program through translated code. */
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/reading.h"
 #include "cli/record.h"
 #include "cli/stalk_tables.h"
 #include <contrail/session.h>
@@ -47,14 +48,16 @@ static const struct ct_option options[] = {
      "events of a thread that may wait to be handed over", .initial = "16384", .min = 64, .max = 1 << 16},
     {"drain-interval-ms", 0, CT_OPTION_NUMBER, AT(drain_interval_ms), "N",
      "hand events over at least every N milliseconds", .initial = "250", .min = 1, .max = 60000},
-    {"output", 'o', CT_OPTION_STRING, AT(record.output), "DIR", "put the trace into a new directory below DIR",
-     .initial = "./traces"},
+    {"output", 'o', CT_OPTION_STRING, AT(record.output), "DIR",
+     "put the trace into a new directory below DIR (default: output of ./.contrail.conf, or ./traces)"},
     {"duration", 'd', CT_OPTION_DURATION, AT(record.duration_ns), "S",
      "follow for S seconds (20ms, 5m), then let the program go", .min = 1},
     {"no-children", 0, CT_OPTION_FLAG, AT(record.no_children), NULL,
      "leave processes that the program forks, and programs that these execute, alone"},
     {"group", 0, CT_OPTION_STRING, AT(record.group), "NAME",
      "let this group read the trace; without it only its owner and root can, regardless of the umask"},
+    {"cpu", 0, CT_OPTION_FLAG, AT(record.cpu), NULL,
+     "record when threads are on a processor too: on-CPU and off-CPU time of each call"},
     {"redact", 0, CT_OPTION_FLAG, AT(record.redact), NULL, "leave out command lines, which may contain secrets"},
     {"no-cache", 0, CT_OPTION_FLAG, AT(record.no_cache), NULL, "read every module again, without the cache"},
     {"quiet", 'q', CT_OPTION_FLAG, AT(record.quiet), NULL, "print only errors"},
@@ -141,6 +144,8 @@ static int run_stalk(int argc, char **argv) {
     struct ct_operands operands;
     char directory[PATH_MAX] = "";
     int code = ct_options_parse(&ct_command_stalk, argc, argv, &v, &operands);
+    if (!v.record.output)
+        v.record.output = ct_reading_root();
     if (code < 0)
         code = read_settings(&v, &operands, &stalk) ? -1 : CT_EXIT_USAGE;
     if (code < 0) {

@@ -8,7 +8,13 @@
 #include "cli/options.h"
 
 /* Exit codes that are not the target's own. */
-enum ct_exit { CT_EXIT_USAGE = 64, CT_EXIT_UNAVAILABLE = 69, CT_EXIT_INTERNAL = 70, CT_EXIT_PERMISSION = 77 };
+enum ct_exit {
+    CT_EXIT_USAGE = 64,
+    CT_EXIT_DAMAGED = 65, /* all that can be read of the trace was, but something is missing */
+    CT_EXIT_UNAVAILABLE = 69,
+    CT_EXIT_INTERNAL = 70,
+    CT_EXIT_PERMISSION = 77,
+};
 
 /* Headings of `contrail --help`, in this order. */
 #define CT_GROUP_LIST(X) X(RECORD, "Recording") X(READ, "Reading traces") X(LOOK, "Looking at processes")

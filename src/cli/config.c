@@ -120,14 +120,11 @@ static int take_setting(const struct line *l) {
     return 0;
 }
 
-static int take_line(struct line *l, char *text) {
-    char *equals;
-    text = trim(text);
-    if (!*text || *text == '#')
-        return 0;
-    equals = strchr(text, '=');
+/* Divides a line at its equals sign. False: it has none. */
+static bool split_line(struct line *l, char *text) {
+    char *equals = strchr(text, '=');
     if (!equals || equals == text)
-        return complain(l, "a line is KEY = VALUE, or a comment that begins with #");
+        return false;
     *equals = 0;
     l->key = trim(text);
     l->value = trim(equals + 1);
@@ -138,6 +135,15 @@ static int take_line(struct line *l, char *text) {
     }
     for (char *c = l->key; *c; c++)
         *c = *c == '_' ? '-' : (char)tolower((unsigned char)*c);
+    return true;
+}
+
+static int take_line(struct line *l, char *text) {
+    text = trim(text);
+    if (!*text || *text == '#')
+        return 0;
+    if (!split_line(l, text))
+        return complain(l, "a line is KEY = VALUE, or a comment that begins with #");
     return take_setting(l);
 }
 
@@ -171,19 +177,45 @@ static bool is_ours(int fd, mode_t type) {
 
 /* A file of another user must not decide where root writes. The file is opened once, and the open file is checked: its
  * name may lead elsewhere by then. NULL: there is none, or it is left out. */
-static FILE *open_own(void) {
+static FILE *open_own(bool *refused) {
     int directory = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd = directory < 0 ? -1 : openat(directory, OWN_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     bool absent = fd < 0 && (directory < 0 || errno == ENOENT);
     FILE *file = fd >= 0 && is_ours(directory, S_IFDIR) && is_ours(fd, S_IFREG) ? fdopen(fd, "r") : NULL;
-    if (!file && !absent)
-        ct_message_error("./%s is left out: it is a link, or another user owns or can write it or its directory; "
-                         "--config ./%s uses it",
-                         OWN_FILE, OWN_FILE);
+    *refused = !file && !absent;
     if (!file && fd >= 0)
         close(fd);
     if (directory >= 0)
         close(directory);
+    return file;
+}
+
+char *ct_config_output(void) {
+    bool refused;
+    FILE *file = open_own(&refused);
+    char *text = NULL, *found = NULL;
+    size_t size = 0;
+    while (file && getline(&text, &size, file) >= 0) {
+        struct line l = {0};
+        char *start = trim(text);
+        if (*start == '#' || !split_line(&l, start) || strcmp(l.key, "output") != 0 || !*l.value)
+            continue;
+        free(found);
+        found = strdup(l.value);
+    }
+    free(text);
+    if (file)
+        (void)fclose(file);
+    return found ? found : strdup(CT_CONFIG_OUTPUT);
+}
+
+static FILE *open_own_or_say(void) {
+    bool refused;
+    FILE *file = open_own(&refused);
+    if (refused)
+        ct_message_error("./%s is left out: it is a link, or another user owns or can write it or its directory; "
+                         "--config ./%s uses it",
+                         OWN_FILE, OWN_FILE);
     return file;
 }
 
@@ -207,7 +239,7 @@ int ct_config_parse(const struct ct_command *command, int argc, char **argv, str
                     struct ct_operands *operands) {
     const char *path = NULL;
     bool known = find_option(command, argc, argv, &path);
-    FILE *own = known && !path ? open_own() : NULL;
+    FILE *own = known && !path ? open_own_or_say() : NULL;
     if (!known || (!path && !own))
         return ct_options_parse(command, argc, argv, options, operands);
     bool ok = add_word(argv[0]);

@@ -10,4 +10,9 @@
 int ct_config_parse(const struct ct_command *command, int argc, char **argv, struct ct_record_options *options,
                     struct ct_operands *operands);
 
+/* Where traces are written unless something else is said. */
+#define CT_CONFIG_OUTPUT "./traces"
+/* The output directory of ./.contrail.conf, or CT_CONFIG_OUTPUT; malloc'ed. NULL: no memory. Prints nothing. */
+char *ct_config_output(void);
+
 #endif

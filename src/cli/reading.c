@@ -2,13 +2,23 @@
 /* What the commands that read traces share. */
 #include "cli/reading.h"
 #include "cli/command.h"
+#include "cli/config.h"
 #include "cli/rights.h"
 #include "report/output.h"
 #include "trace/reader.h"
 #include "base/json_write.h"
+#include <stdlib.h>
+
+const char *ct_reading_root(void) {
+    static char *root; /* the current directory does not change */
+    if (!root)
+        root = ct_config_output();
+    return root ? root : CT_CONFIG_OUTPUT;
+}
 
 struct ct_operands ct_reading_named(const struct ct_operands *operands) {
-    static char *newest[] = {"traces"}; /* the trace is searched for there, by the user who recorded it */
+    static char *newest[1]; /* the trace is searched for there, by the user who recorded it */
+    newest[0] = (char *)ct_reading_root();
     return operands->count ? *operands : (struct ct_operands){.count = 1, .at = newest};
 }
 
@@ -19,30 +29,61 @@ void ct_reading_drop_rights(const struct ct_operands *operands) {
     ct_rights_drop(&rights, false);
 }
 
-int ct_reading_open(struct ct_trace **out, const struct ct_operands *operands) {
+int ct_reading_open_unchecked(struct ct_trace **out, const struct ct_operands *operands) {
     ct_reading_drop_rights(operands);
     return ct_reading_open_next(out, operands);
 }
 
-int ct_reading_open_next(struct ct_trace **out, const struct ct_operands *operands) {
-    char error[1024];
-    int status = ct_trace_open(out, operands->count ? operands->at[0] : NULL, error, sizeof error);
-    return status ? ct_message_fail(status, error) : -1;
+int ct_reading_open(struct ct_trace **out, const struct ct_operands *operands) {
+    int code = ct_reading_open_unchecked(out, operands);
+    if (code < 0)
+        ct_reading_report_damage(*out);
+    return code;
 }
 
-int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_select *select) {
-    if (!select->threads)
-        return -1;
-    for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
-        if (ct_select_thread(select, ct_trace_thread_at(trace, i)))
-            return -1;
-    ct_message_error("the trace has no thread \"%s\"; `contrail info --all` lists its threads", select->threads[0]);
-    return CT_EXIT_UNAVAILABLE;
+/* ---- damage ---- */
+
+enum { DAMAGE_LINES = 5 };
+
+static void on_damage(void *arg, const char *sentence) {
+    size_t *lines = arg;
+    if ((*lines)++ < DAMAGE_LINES)
+        ct_message_error("%s", sentence);
+}
+
+void ct_reading_report_damage(struct ct_trace *trace) {
+    size_t lines = 0;
+    ct_trace_damage(trace, on_damage, &lines);
+    if (lines > DAMAGE_LINES)
+        ct_message_error("%zu more such problems; `contrail info %s` and `contrail verify %s` list them",
+                         lines - DAMAGE_LINES, ct_trace_path(trace), ct_trace_path(trace));
+}
+
+int ct_reading_close(struct ct_trace *trace, int code, bool allow_damaged) {
+    uint64_t blocks = ct_trace_unreadable_blocks(trace);
+    bool damaged = blocks || ct_trace_damage(trace, NULL, NULL);
+    if (blocks)
+        ct_message_error("%s: blocks of events are damaged, and these events are missing here; `contrail verify %s` "
+                         "says which",
+                         ct_trace_path(trace), ct_trace_path(trace));
+    ct_trace_close(trace);
+    return damaged && !code && !allow_damaged ? (int)CT_EXIT_DAMAGED : code;
+}
+
+int ct_reading_open_next(struct ct_trace **out, const struct ct_operands *operands) {
+    char error[1024], *newest = operands->count ? NULL : ct_find_newest_session(ct_reading_root());
+    if (!operands->count && !newest) {
+        ct_message_error("no trace found under %s; record one with contrail spawn PROG", ct_reading_root());
+        return CT_EXIT_UNAVAILABLE;
+    }
+    int status = ct_trace_open(out, newest ? newest : operands->at[0], error, sizeof error);
+    free(newest);
+    return status ? ct_message_fail(status, error) : -1;
 }
 
 bool ct_reading_check_blocks(const struct ct_trace *trace, const struct ct_select *select) {
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
-        if (ct_select_thread(select, ct_trace_thread_at(trace, i)) && ct_trace_has_code(trace, i))
+        if (ct_select_thread(select, trace, i) && ct_trace_has_code(trace, i))
             return true;
     ct_message_error("no blocks were recorded in %s; follow the program with contrail stalk --events block",
                      ct_trace_path(trace));
@@ -95,4 +136,17 @@ int ct_reading_put_json(struct ct_json *json, int status) {
     }
     ct_json_free(json);
     return status;
+}
+
+const char *const ct_clock_names[] = {"start", "boot", "wall", NULL};
+
+int ct_reading_wall(struct ct_wall *wall, const struct ct_trace *trace) {
+    int status = ct_wall_load(wall, trace);
+    if (status)
+        return ct_reading_fail(trace, status);
+    if (wall->count)
+        return -1;
+    ct_message_error("%s has no wall-clock times, since an older contrail recorded it; leave out --clock wall",
+                     ct_trace_path(trace));
+    return CT_EXIT_UNAVAILABLE;
 }

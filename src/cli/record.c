@@ -7,12 +7,16 @@
 #include "cli/message.h"
 #include "cli/record_text.h"
 #include "cli/signals.h"
+#include "cli/summaries.h"
+#include "trace/reader.h"
+#include "trace/summary.h"
 #include <limits.h>
 #include <contrail/session.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -48,7 +52,6 @@ static int code_of(int status) {
  * one). A signal that is sent to us alone ends the wait. */
 static int wait_for_program(int pid) {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0), status;
-    ct_signals_recorded();
     for (;;) {
         pid_t done = waitpid(pid, &status, WNOHANG);
         if (done > 0)
@@ -122,6 +125,7 @@ static int start_failed(struct recording *r, int status) {
         ct_message_fail(status, sentence);
     ct_session_destroy(r->session);
     r->session = NULL;
+    ct_signals_recorded();
     int code = 0;
     if (r->spawned && (r->pid > 0 || !r->had_children))
         code = wait_for_program(r->pid > 0 ? r->pid : -1);
@@ -148,6 +152,8 @@ static void say_started(struct recording *r) {
         ct_message_error("%s", text);
     if (*ct_session_note(r->session))
         ct_message_error("%s", ct_session_note(r->session));
+    if (*ct_session_idle(r->session) && !r->options->quiet)
+        ct_message_error("%s", ct_session_idle(r->session));
     if (!s.hooked && !s.stalk_on)
         say_nothing_is_recorded(&s);
     if (!ct_session_is_reachable(r->session) && !r->options->quiet)
@@ -230,7 +236,7 @@ static void say_ended(struct recording *r) {
     const char *const command[] = {"contrail", "report", ct_session_directory(r->session), NULL};
     struct ct_session_statistics s = {.size = sizeof s};
     ct_session_statistics(r->session, &s);
-    ct_record_end_text(text, sizeof text, &s);
+    ct_record_end_text(text, sizeof text, &s, ct_find_disk_bytes(ct_session_directory(r->session)));
     ct_record_command_line(next, sizeof next, command);
     if (!r->options->quiet)
         ct_message_error("%s; read it with: %s", text, next);
@@ -244,6 +250,13 @@ static void say_replaced(const struct recording *r) {
 
 static bool is_over(const struct ct_session_event *what) {
     return what->kind == CT_SESSION_EVENT_EXITED || what->kind == CT_SESSION_EVENT_REPLACED;
+}
+
+/* The directory of a session that may have a large thread, malloc'ed; NULL: it has none. */
+static char *large_trace(const struct recording *r) {
+    struct ct_session_statistics s = {.size = sizeof s};
+    ct_session_statistics(r->session, &s);
+    return s.events >= CT_SUMMARY_LEAST ? strdup(ct_session_directory(r->session)) : NULL;
 }
 
 /* Returns the exit code. */
@@ -262,8 +275,13 @@ static int finish_recording(struct recording *r, int status, const struct ct_ses
         say_ended(r);
     if (status >= 0 && r->options->directory)
         snprintf(r->options->directory, PATH_MAX, "%s", ct_session_process_directory(r->session));
+    char *directory = status >= 0 ? large_trace(r) : NULL;
     ct_session_destroy(r->session);
     r->session = NULL;
+    ct_signals_recorded();
+    if (directory)
+        ct_summaries_make(directory);
+    free(directory);
     int code = 0;
     if (r->spawned)
         code = what->exit_status != -1 ? code_of(what->exit_status) : wait_for_program(r->pid);

@@ -70,34 +70,31 @@ static void add_stalk(struct text *t, const struct ct_session_statistics *s) {
     add(t, "; ");
 }
 
-static bool has_losses(const struct ct_session_statistics *s) {
+static uint64_t sum_of(const uint64_t lost[CT_SESSION_LOSS_ROOM]) {
+    uint64_t sum = 0;
     for (int i = 0; i < CT_LOSS_COUNT; i++)
-        if (s->lost[i])
-            return true;
-    return false;
+        sum += lost[i];
+    return sum;
 }
 
-static void add_losses(struct text *t, const struct ct_session_statistics *s) {
+/* Adds what was lost, by reason; nothing when nothing was. */
+static void add_losses(struct text *t, const char *before, const uint64_t lost[CT_SESSION_LOSS_ROOM]) {
     char count[CT_TEXT_SIZE];
-    uint64_t sum = 0;
     const char *between = "";
-    for (int i = 0; i < CT_LOSS_COUNT; i++)
-        sum += s->lost[i];
-    if (!sum && !s->deep_calls)
-        add(t, "none lost");
+    uint64_t sum = sum_of(lost);
     if (!sum)
         return;
-    add(t, "%s LOST (", ct_text_count(count, sum));
+    add(t, "%s%s LOST (", before, ct_text_count(count, sum));
     for (int i = 0; i < CT_LOSS_COUNT; i++)
-        if (s->lost[i]) {
-            add(t, "%s%s %s: %s", between, ct_text_count(count, s->lost[i]), ct_loss_name((enum ct_loss_reason)i),
+        if (lost[i]) {
+            add(t, "%s%s %s: %s", between, ct_text_count(count, lost[i]), ct_loss_name((enum ct_loss_reason)i),
                 ct_loss_text((enum ct_loss_reason)i));
             between = "; ";
         }
     add(t, ")");
 }
 
-void ct_record_end_text(char *text, size_t size, const struct ct_session_statistics *s) {
+void ct_record_end_text(char *text, size_t size, const struct ct_session_statistics *s, uint64_t disk_bytes) {
     struct text t = {text, size, 0};
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
     if (s->stalk_on)
@@ -107,16 +104,21 @@ void ct_record_end_text(char *text, size_t size, const struct ct_session_statist
     if (s->processes > 1)
         add(&t, " in %s processes", ct_text_count(a, s->processes));
     add(&t, " in %s, ", ct_text_time(c, s->recording_ns));
-    add_losses(&t, s);
+    add_losses(&t, "", s->lost);
+    if (!sum_of(s->lost) && !s->deep_calls)
+        add(&t, sum_of(s->detail_lost) ? "no event lost" : "none lost");
     if (s->deep_calls)
-        add(&t, "%s%s calls left out, because too many were open, or a stack ended", has_losses(s) ? ", " : "",
+        add(&t, "%s%s calls left out, because too many were open, or a stack ended", sum_of(s->lost) ? ", " : "",
             ct_text_count(a, s->deep_calls));
     if (s->abandoned)
         add(&t, ", %s abandoned", ct_text_count(a, s->abandoned));
     if (s->windows)
         add(&t, ", %s detail record%s in %s window%s", ct_text_count(a, s->detail_events), plural(s->detail_events),
             ct_text_count(b, s->windows), plural(s->windows));
-    add(&t, ", %s on disk", ct_text_size(a, s->bytes_written + s->detail_bytes));
+    if (s->detail_needed)
+        add(&t, " (memory cut the pre-roll: --detail-mem %s would reach it)", ct_text_memory(a, s->detail_needed));
+    add_losses(&t, ", detail records: ", s->detail_lost);
+    add(&t, ", %s on disk", ct_text_size(a, disk_bytes));
 }
 
 /* ---- command lines ---- */

@@ -39,7 +39,7 @@ static void add_edge(struct callgrind *c, const struct ct_name *caller, const st
 static void on_begin(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
     struct callgrind *c = w->arg;
     (void)caller;
-    if (span->continued)
+    if (span->continued || span->context)
         return;
     span->name->calls++;
     c->total_calls++;
@@ -49,8 +49,8 @@ static void on_end(struct ct_walk *w, struct ct_span *span, struct ct_span *call
     struct callgrind *c = w->arg;
     if (how == CT_SPAN_MOVED)
         return;
-    uint64_t self = how == CT_SPAN_LOST ? 0 : span->self_ns; /* the report does not count it either */
-    uint64_t ns = span->inner_ns + self, calls = span->inner_calls + 1;
+    uint64_t self = how == CT_SPAN_LOST || span->context ? 0 : span->self_ns; /* as in the report */
+    uint64_t ns = span->inner_ns + self, calls = span->inner_calls + !span->context;
     span->name->self_ns += self;
     c->total_ns += self;
     if (!caller)

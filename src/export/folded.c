@@ -105,13 +105,14 @@ static void on_begin(struct ct_walk *w, struct ct_span *span, struct ct_span *ca
     if (span->continued)
         return;
     struct node *node = child_of(w->arg, node_of(w, caller), span->name);
-    node->calls++;
+    node->calls += !span->context;
     span->node = node;
 }
 
 static void on_end(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how) {
     (void)w, (void)caller;
-    if (how != CT_SPAN_MOVED && how != CT_SPAN_LOST) /* the report does not count the time of those either */
+    if (how != CT_SPAN_MOVED && how != CT_SPAN_LOST &&
+        !span->context) /* the report does not count the time of those either */
         ((struct node *)span->node)->self_ns += span->self_ns;
 }
 

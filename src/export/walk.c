@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Walks through the events of each thread.
  *
- * Invariants: every known frame has a span as its `user`; a span is in exactly one lane; in a lane, a span lies higher
+ * Invariants: every known frame that is kept has a span as its `user`; a span is in exactly one lane; in a lane, a span lies higher
  * on the stack of frames than the one below it. */
 #include "export/walk.h"
 #include "base/grow.h"
@@ -39,9 +39,11 @@ static void drop_span(struct ct_walk *w, struct ct_span *span) {
     w->free_spans = span;
 }
 
-/* The known frame at index `at`, or the nearest known one that it was called in. */
+/* The span of the frame at index `at`, or of the nearest one that it was called in. */
 static struct ct_span *span_at(const struct ct_walk *w, size_t at) {
     const struct ct_frame *frame = ct_frames_known(&w->frames, at);
+    while (frame && !frame->user)
+        frame = ct_frames_known(&w->frames, ct_frames_caller(&w->frames, frame));
     return frame ? frame->user : NULL;
 }
 
@@ -130,13 +132,39 @@ static void end_span(struct ct_walk *w, struct ct_span *span, struct ct_span *ca
 
 /* ---- events ---- */
 
-static void on_lost(void *arg, struct ct_frame *frame) {
-    struct ct_walk *w = arg;
+static void close_frame(struct ct_walk *w, const struct ct_frame *frame, enum ct_span_end how) {
     struct ct_span *span = frame->user;
     if (!span || w->e->status)
         return;
     span->self_ns = frame->self_ns;
-    end_span(w, span, span_of_caller(w, frame), CT_SPAN_LOST);
+    end_span(w, span, span_of_caller(w, frame), how);
+}
+
+static void on_lost(void *arg, struct ct_frame *frame) {
+    struct ct_walk *w = arg;
+    w->now_ns = w->scan->now_ns > w->now_ns ? w->scan->now_ns : w->now_ns;
+    close_frame(w, frame, CT_SPAN_LOST);
+}
+
+static void begin_span(struct ct_walk *w, struct ct_frame *frame, struct ct_name *name) {
+    if (!ct_fits_keeps(w->e->fits, w->thread, frame->sequence))
+        return;
+    struct ct_span *span = new_span(w);
+    if (!span) {
+        ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+        return;
+    }
+    frame->user = span;
+    span->name = name;
+    span->start_ns = w->now_ns;
+    span->context = !ct_fits_call(w->e->fits, w->thread, frame->sequence);
+    struct ct_span *caller = span_of_caller(w, frame);
+    bool on_top = caller && w->lanes[caller->lane].top == caller;
+    size_t lane = on_top ? caller->lane : empty_lane(w);
+    if (lane == SIZE_MAX)
+        return;
+    put_on_lane(w, span, lane);
+    report_begin(w, span, caller);
 }
 
 static void on_call(struct ct_walk *w, const struct ct_trace_event *event) {
@@ -147,26 +175,15 @@ static void on_call(struct ct_walk *w, const struct ct_trace_event *event) {
     }
     if (name->entry_only) {
         size_t caller = ct_frames_entry(&w->frames, event);
-        if (w->format->entry)
+        if (w->format->entry && ct_fits_keeps(w->e->fits, w->thread, event->sequence))
             w->format->entry(w, name, span_at(w, caller));
         return;
     }
     struct ct_frame *frame = ct_frames_call(&w->frames, event);
-    struct ct_span *span = frame ? new_span(w) : NULL;
-    if (!span) {
+    if (frame)
+        begin_span(w, frame, name);
+    else
         ct_export_fail(w->e, CT_ERR_NO_MEMORY);
-        return;
-    }
-    frame->user = span;
-    span->name = name;
-    span->start_ns = w->now_ns;
-    struct ct_span *caller = span_of_caller(w, frame);
-    bool on_top = caller && w->lanes[caller->lane].top == caller;
-    size_t lane = on_top ? caller->lane : empty_lane(w);
-    if (lane == SIZE_MAX)
-        return;
-    put_on_lane(w, span, lane);
-    report_begin(w, span, caller);
 }
 
 static void on_end(struct ct_walk *w, const struct ct_trace_event *event) {
@@ -178,11 +195,11 @@ static void on_end(struct ct_walk *w, const struct ct_trace_event *event) {
         return;
     }
     if (ct_frames_end(&w->frames, event, &frame)) {
-        struct ct_span *span = frame.user;
-        span->self_ns = frame.self_ns;
-        end_span(w, span, span_of_caller(w, &frame), left ? CT_SPAN_LEFT : CT_SPAN_RETURNED);
+        close_frame(w, &frame, left ? CT_SPAN_LEFT : CT_SPAN_RETURNED);
         return;
     }
+    if (w->e->fits) /* nobody knows whether it fits */
+        return;
     struct ct_name *name = ct_names_get(&w->e->names, w->process, event->function_id);
     if (!name)
         ct_export_fail(w->e, CT_ERR_NO_MEMORY);
@@ -198,39 +215,97 @@ static size_t on_gaps(struct ct_walk *w, size_t gap, uint64_t sequence) {
     return gap;
 }
 
-static void close_open(struct ct_walk *w, size_t gap) {
-    const struct ct_thread_facts *facts = &w->e->facts.threads[w->thread];
-    if (!w->now_ns) /* only a gap */
-        w->now_ns = w->e->start_ns;
-    uint64_t end_ns = ct_facts_thread_end(&w->e->facts, w->e->trace, w->thread, w->now_ns, w->frames.count);
-    struct ct_frame frame;
-    if (gap < facts->gap_count) /* the time from here on is inside the gap */
-        end_ns = w->now_ns;
-    on_gaps(w, gap, UINT64_MAX);
-    w->now_ns = end_ns;
-    w->detail = CT_TRACE_NO_DETAIL;
-    while (!w->e->status && ct_frames_take(&w->frames, end_ns, &frame)) {
-        struct ct_span *span = frame.user;
-        span->self_ns = frame.self_ns;
-        end_span(w, span, span_of_caller(w, &frame), CT_SPAN_OPEN);
+/* ---- waits, and time off the processor ---- */
+
+static void next_off(struct ct_walk *w) {
+    w->is_off = false;
+    do
+        if (!ct_timeline_next(&w->ahead, &w->off))
+            w->off = (struct ct_off_span){0};
+    while (w->off.kind == CT_OFF_UNKNOWN && w->off.to_ns);
+}
+
+/* Begins and ends spans up to a time, in order. */
+static void pass_off(struct ct_walk *w, uint64_t now_ns) {
+    if (!w->now_ns) /* nothing is shown before the first event */
+        while (w->off.to_ns && w->off.from_ns < now_ns)
+            next_off(w);
+    while (w->off.to_ns && (w->is_off ? w->off.to_ns : w->off.from_ns) <= now_ns) {
+        uint64_t at = w->is_off ? w->off.to_ns : w->off.from_ns;
+        w->now_ns = at > w->now_ns ? at : w->now_ns;
+        w->format->off(w, &w->off, !w->is_off);
+        if (w->is_off)
+            next_off(w);
+        else
+            w->is_off = true;
     }
 }
 
-static int read_events(struct ct_walk *w, struct ct_trace_cursor *cursor) {
-    const struct ct_thread_facts *facts = &w->e->facts.threads[w->thread];
+/* The thread has no more events: ends the span at its end. */
+static void finish_off(struct ct_walk *w, uint64_t end_ns) {
+    pass_off(w, end_ns);
+    if (w->is_off) {
+        w->now_ns = end_ns > w->now_ns ? end_ns : w->now_ns;
+        w->format->off(w, &w->off, false);
+    }
+    w->is_off = false;
+    w->off = (struct ct_off_span){0};
+}
+
+static int open_off(struct ct_walk *w) {
+    w->off = (struct ct_off_span){0};
+    w->is_off = false;
+    int status = w->format->off ? ct_timeline_open(&w->ahead, &w->e->facts, w->e->trace, w->thread) : 0;
+    if (!status && w->format->off)
+        next_off(w);
+    uint64_t from_ns = w->e->options->select.from_ns;
+    while (w->off.to_ns && w->off.from_ns < from_ns)
+        next_off(w);
+    return status;
+}
+
+/* ---- threads ---- */
+
+static void close_open(struct ct_walk *w, const struct ct_scan *scan, size_t gap) {
+    if (!w->now_ns) /* only a gap */
+        w->now_ns = w->e->start_ns;
+    uint64_t end_ns = ct_scan_end(scan);
+    struct ct_frame frame;
+    if (!scan->past)
+        on_gaps(w, gap, UINT64_MAX);
+    finish_off(w, end_ns);
+    w->now_ns = end_ns > w->now_ns ? end_ns : w->now_ns;
+    w->detail = CT_TRACE_NO_DETAIL;
+    while (!w->e->status && ct_frames_take(&w->frames, w->now_ns, &frame))
+        close_frame(w, &frame, CT_SPAN_OPEN);
+}
+
+/* Begins the calls that are open where the range begins. */
+static void begin_inherited(struct ct_walk *w) {
+    w->detail = CT_TRACE_NO_DETAIL;
+    for (struct ct_frame *frame = NULL; !w->e->status && (frame = ct_frames_next(&w->frames, frame));) {
+        struct ct_name *name = ct_names_get(&w->e->names, w->process, frame->function);
+        w->now_ns = frame->start_ns;
+        w->detail = frame->detail;
+        if (name)
+            begin_span(w, frame, name);
+        else
+            ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+    }
+}
+
+static int read_events(struct ct_walk *w, struct ct_scan *scan) {
     struct ct_trace_event event;
     uint64_t since = 0;
-    size_t gap = 0;
-    while (!w->e->status && ct_trace_cursor_next(cursor, &event)) {
-        uint64_t last_ns = w->now_ns;
-        if (event.timestamp_ns < last_ns) /* a damaged file; viewers reject time that goes back */
-            event.timestamp_ns = last_ns;
+    size_t gap = scan->first_gap;
+    begin_inherited(w);
+    while (!w->e->status && ct_scan_next(scan, &event)) {
+        pass_off(w, event.timestamp_ns);
+        if (event.timestamp_ns < w->now_ns) /* a damaged file; viewers reject time that goes back */
+            event.timestamp_ns = w->now_ns;
         w->now_ns = event.timestamp_ns;
         w->detail = event.detail;
-        if (gap < facts->gap_count && facts->gaps[gap].at <= event.sequence) {
-            ct_frames_gap(&w->frames, last_ns ? w->now_ns - last_ns : 0);
-            gap = on_gaps(w, gap, event.sequence);
-        }
+        gap = on_gaps(w, gap, event.sequence);
         if (event.kind == CT_TRACE_CALL)
             on_call(w, &event);
         else
@@ -241,26 +316,43 @@ static int read_events(struct ct_walk *w, struct ct_trace_cursor *cursor) {
         }
     }
     if (!w->e->status)
-        close_open(w, gap);
+        close_open(w, scan, gap);
     ct_export_advance(w->e, since);
     return w->e->status;
 }
 
+static bool is_entry_only(void *arg, size_t process, uint64_t function) {
+    struct ct_walk *w = arg;
+    const struct ct_name *name = ct_names_get(&w->e->names, process, function);
+    return name && name->entry_only;
+}
+
 static int walk_thread(struct ct_walk *w) {
-    struct ct_trace_cursor *cursor;
-    int status = ct_trace_cursor_open_thread(&cursor, w->e->trace, w->thread, 0);
-    if (status)
-        return status;
+    const struct ct_select *select = &w->e->options->select;
+    struct ct_scan scan;
+    w->scan = &scan;
     w->process = w->info->process;
     w->now_ns = 0;
     w->lane_count = w->lane_hint = 0;
-    ct_frames_begin(&w->frames, w->e->facts.threads[w->thread].complete, on_lost, w);
-    if (w->format->begin_thread)
+    int status = ct_scan_open(&scan, &(struct ct_scan_setup){.trace = w->e->trace,
+                                                             .facts = &w->e->facts,
+                                                             .thread = w->thread,
+                                                             .from_ns = select->from_ns,
+                                                             .to_ns = select->to_ns,
+                                                             .frames = &w->frames,
+                                                             .lost = on_lost,
+                                                             .entry_only = is_entry_only,
+                                                             .arg = w});
+    if (!status)
+        status = open_off(w);
+    if (!status && w->format->begin_thread)
         w->format->begin_thread(w);
-    status = read_events(w, cursor);
+    if (!status)
+        status = read_events(w, &scan);
     if (!status && w->format->end_thread)
         w->format->end_thread(w);
-    ct_trace_cursor_close(cursor);
+    ct_timeline_close(&w->ahead);
+    ct_scan_close(&scan);
     return status;
 }
 
@@ -270,7 +362,8 @@ int ct_walk_trace(struct ct_export *e, const struct ct_walk_format *format, void
     for (size_t i = 0; i < ct_trace_thread_count(e->trace) && !status; i++) {
         w.thread = i;
         w.info = ct_trace_thread_at(e->trace, i);
-        if (w.info->event_count || e->facts.threads[i].gap_count)
+        if ((w.info->event_count || e->facts.threads[i].gap_count) &&
+            ct_select_thread(&e->options->select, e->trace, i))
             status = walk_thread(&w);
     }
     ct_frames_free(&w.frames);

@@ -78,6 +78,7 @@ static void fill_constants(struct ct_block *b, struct ct_runtime *rt) {
     b->vectors = rt->vectors;
     b->event_bit = rt->buffer_bytes;
     b->counters = &b->own_counters;
+    b->errno_at = &b->no_errno;
 }
 
 void ct_block_limit_depth(struct ct_block *b, size_t max_depth) {
@@ -302,6 +303,7 @@ static struct ct_block *take_back(struct ct_block *b, uint64_t thread_pointer) {
         b->thread_pointer = thread_pointer;
         b->borrows = 0;
         ct_block_place(b);
+        ct_event_moved(b);
     }
     ct_block_unattend(b, CT_ATTENTION_CONTESTED | (alone ? CT_ATTENTION_SHARED : 0));
     return b;

@@ -149,6 +149,10 @@ void ct_event_drain(struct ct_block *b) {
     end_deliver(b);
 }
 
+void ct_event_moved(struct ct_block *b) {
+    (void)b;
+}
+
 void ct_event_forget(struct ct_block *b) {
     b->active = b->full = b->full_last = b->spare = NULL;
     ct_event_reset(b);

@@ -183,22 +183,27 @@ static bool inside_patch(const struct ct_hooks *set, uint64_t address) {
     return false;
 }
 
-static int plan_one(struct ct_hooks *set, uint64_t function, enum ct_hook_action action, uint64_t detour) {
-    struct ct_hook_module *m;
+static int plan_in_module(struct ct_hooks *set, struct ct_hook_module *m, uint64_t function, enum ct_hook_action action,
+                          uint64_t detour, enum ct_hook_skip_reason *skip) {
     size_t index;
-    uint64_t end, start = ct_os_nanoseconds();
-    enum ct_hook_skip_reason skip;
-    if (ct_hook_region_of(&set->code, function))
+    uint64_t end;
+    if (ct_hook_is_own(m, function))
         return CT_ERR_OWN_CODE;
-    if (inside_patch(set, function))
-        return CT_ERR_INSIDE_HOOK;
-    int status = ct_hook_module_at(&set->code, function, &m);
-    if (!status && ct_hook_is_own(m, function))
-        status = CT_ERR_OWN_CODE;
+    int status = locate_function(m, function, &index, &end);
+    return status ? status : ct_set_plan_short(set, m, index, function, end, action, detour, skip);
+}
+
+static int plan_one(struct ct_hooks *set, uint64_t function, enum ct_hook_action action, uint64_t detour) {
+    struct ct_hook_module *m = NULL;
+    uint64_t start = ct_os_nanoseconds();
+    enum ct_hook_skip_reason skip = CT_HOOK_SKIP_NONE;
+    int status = ct_hook_region_of(&set->code, function) ? CT_ERR_OWN_CODE
+                 : inside_patch(set, function)           ? CT_ERR_INSIDE_HOOK
+                                                         : ct_hook_module_at(&set->code, function, &m);
     if (!status)
-        status = locate_function(m, function, &index, &end);
-    if (!status)
-        status = ct_set_plan(set, m, index, function, end, action, detour, false, &skip);
+        status = plan_in_module(set, m, function, action, detour, &skip);
+    if (status < 0)
+        ct_set_note_failure(set, function, m, status, skip);
     set->plan_ns += ct_os_nanoseconds() - start;
     return status;
 }

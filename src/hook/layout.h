@@ -36,7 +36,7 @@
 #define CT_BLOCK_BASE          0x1178
 #define CT_BLOCK_FN_DETAIL     0x1180
 #define CT_BLOCK_FN_MARK       0x1188
-#define CT_BLOCK_RULES         0x1190 /* by hook: 16 bits, one per trigger that waits; 0: no detail of this thread */
+#define CT_BLOCK_RULES         0x1190 /* by hook: 32 bits (abi/shm_abi.h); 0: no detail of this thread */
 #define CT_BLOCK_BUDGETS       0x1198 /* by hook: 32 bits, how many calls may still be captured; 0: no limit */
 #define CT_BLOCK_CALL_SIZE     0x11a0 /* of a detail record of a call */
 #define CT_BLOCK_RETURN_SIZE   0x11a8
@@ -52,6 +52,7 @@
 #define CT_BLOCK_WALK_REACH    0x11f8 /* how far below it frames are certainly on the same stack */
 #define CT_BLOCK_POINTER       0x1218 /* the thread pointer; CT_OWNER_ATTENTION: nobody's */
 #define CT_BLOCK_FIRST         0x1220 /* TOP when no call is open; 0: the main thread's, which nobody else gets */
+#define CT_BLOCK_ERRNO         0x1438 /* where the thread's errno is; always readable */
 #define CT_COUNTERS_LIMITED    32
 
 /* The table of a recorded process: offsets of blocks from the stray block, by the highest bits of thread pointer *

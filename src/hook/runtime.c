@@ -474,6 +474,12 @@ static void before_sigaction(const struct ct_runtime *rt, struct ct_special_fram
                        ct_frame_argument(slot, frame, 2));
 }
 
+static uint64_t entered_word(const struct ct_block *b, const struct ct_detail_note *note) {
+    uint64_t error = *b->errno_at < CT_ENTERED_ERRNO ? *b->errno_at : CT_ENTERED_ERRNO;
+    uint64_t stamp = note->stamp & ((1ull << CT_ENTERED_BITS) - 1) & ~1ull;
+    return error << CT_ENTERED_BITS | stamp | (note->tag >= CT_TAG_STEP);
+}
+
 /* Writes the call's event; does what a stub does for its frame (stubs_<isa>.S). */
 static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, bool entry_only,
                               struct ct_detail_note *note) {
@@ -484,7 +490,7 @@ static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, 
     }
     uint64_t go = ct_hook_enter_slow(slot, stub, note);
     if (go == CT_GO_OBSERVED && note)
-        b->top[-1].data = (note->stamp & ~1ull) | (note->tag >= CT_TAG_STEP);
+        b->top[-1].data = entered_word(b, note);
     return go;
 }
 

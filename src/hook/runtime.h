@@ -56,7 +56,8 @@ struct ct_hook_entry {
     uint8_t entry_only;
 };
 
-enum ct_hook_action { CT_ACTION_NONE, CT_ACTION_RECORD, CT_ACTION_LISTEN, CT_ACTION_REPLACE };
+/* PASS: calls go straight on. The function has a stub because a springboard of another one is in its bytes. */
+enum ct_hook_action { CT_ACTION_NONE, CT_ACTION_RECORD, CT_ACTION_LISTEN, CT_ACTION_REPLACE, CT_ACTION_PASS };
 
 /* Functions that the engine itself must know about. */
 enum ct_special {
@@ -101,7 +102,7 @@ struct ct_counters {
 struct ct_detail_note {
     uint64_t stamp;     /* 0: there was none */
     uint32_t tag, hook; /* a tag without a number: there is a limit, and it has been reached */
-    uint64_t entered;   /* of a return: when its call was, odd if the call has a record; 0: not known */
+    uint64_t entered;   /* of a return: its call, see CT_ENTERED_BITS; 0: not known */
 };
 
 /* A walk over the stack by an unwinder. */
@@ -144,7 +145,7 @@ struct ct_block {
     struct ct_block *next; /* list of all blocks; never unlinked */
     struct ct_shadow *base;
     uint64_t fn_detail, fn_mark;
-    const uint16_t *rules;
+    const uint32_t *rules;
     int32_t *budgets;
     uint64_t call_size, return_size, detail_bit, stack_bytes;
     uint64_t stack_low, stack_high;
@@ -181,6 +182,11 @@ struct ct_block {
     uint32_t borrows; /* its thread has another thread's pointer, and finds that one's block */
     uint32_t interrupted_count;
     struct ct_hook_walk interrupted[CT_WALKS]; /* the oldest first */
+    const uint32_t *errno_at;                  /* no_errno: it is not known */
+    uint32_t no_errno;                         /* 0 */
+    /* Detail, too: the segment with records of open calls, from 1 (0: none); the outermost frames whose records are
+     * there; the next record is that of a mark. */
+    uint32_t detail_open, detail_carried, detail_marking;
 };
 
 #define CT_PARKED_CAPACITY (1u << 18)
@@ -266,6 +272,7 @@ CT_ASSERT_AT(vector_bytes, CT_BLOCK_VECTOR_BYTES);
 CT_ASSERT_AT(counters, CT_BLOCK_COUNTERS);
 CT_ASSERT_AT(thread_pointer, CT_BLOCK_POINTER);
 CT_ASSERT_AT(first, CT_BLOCK_FIRST);
+CT_ASSERT_AT(errno_at, CT_BLOCK_ERRNO);
 _Static_assert(__builtin_offsetof(struct ct_counters, limited) == CT_COUNTERS_LIMITED, "limited");
 _Static_assert(sizeof(struct ct_detail_note) == CT_NOTE_SIZE, "note");
 _Static_assert(sizeof(struct ct_shadow) == CT_SHADOW_SIZE, "shadow entry");
@@ -382,6 +389,8 @@ void ct_walk_end_look(struct ct_block *b, uint64_t slot);
 void ct_event_begin(struct ct_block *b);
 /* In a forked child: other threads' events belong to the parent. */
 void ct_event_forget(struct ct_block *b);
+/* The thread has another thread pointer now. */
+void ct_event_moved(struct ct_block *b);
 /* The first gives a slot for an event of this kind, in a fresh buffer when needed; NULL: the event is lost, and
  * counted. The second makes it valid. If a handler jumps away between the two, the slot is a hole. Then *note (if not
  * NULL) says what to give back: the slot's address, or before there is one an odd number. */

@@ -172,18 +172,20 @@ NAME(code):
 #define SAVED_RDX (SAVED_RCX + 8)
 #define SAVED_RAX (SAVED_RCX + 24)
 
-/* Makes the marks of this call or return, if a trigger waits for one; `value` is the function's return value. Jumps
- * when there is nothing to capture: this thread is not recorded, or the event has no number. */
-.macro CHECK_RULES value, none
+/* Makes the marks of this call or return, if a trigger waits for one; `value` is the function's return value, `slot` the
+ * offset of S. Jumps when there is nothing to capture: this thread is not recorded, or the event has no number. */
+.macro CHECK_RULES value, slot, none
     mov BLOCK(CT_BLOCK_RULES), %rcx
     mov CT_NOTE_HOOK(%rsp), %edx
     test %rcx, %rcx
     jz \none
-    cmpw $0, (%rcx, %rdx, 2)
+    cmpl $0, (%rcx, %rdx, 4)
     je 6f
     PUSH_REST
     lea 56(%rbp), %rdi
     mov 56+\value(%rbp), %rsi
+    lea 56+\slot(%rbp), %rdx
+    lea 8(%rbp), %rcx
     CALL_SLOW CT_BLOCK_FN_MARK
     POP_REST
 6:  cmpl $CT_TAG_STEP, CT_NOTE_TAG(%rsp)
@@ -220,7 +222,7 @@ NAME(code):
 
 /* `slot`: offset of S from rsp. */
 .macro CAPTURE_CALL slot
-    CHECK_RULES SAVED_RAX, 9f
+    CHECK_RULES SAVED_RAX, \slot, 9f
     RESERVE_DETAIL CT_BLOCK_CALL_SIZE, 9f
     mov %rdi, CT_DETAIL_REGISTERS+0(%rax)
     mov %rsi, CT_DETAIL_REGISTERS+8(%rax)
@@ -327,7 +329,7 @@ NAME(code):
 .endm
 
 .macro CAPTURE_RETURN slot
-    CHECK_RULES SAVED_RAX, 9f
+    CHECK_RULES SAVED_RAX, \slot, 9f
     RESERVE_DETAIL CT_BLOCK_RETURN_SIZE, 9f
     mov SAVED_RAX(%rsp), %rcx
     mov %rcx, CT_DETAIL_REGISTERS+0(%rax)
@@ -338,11 +340,22 @@ NAME(code):
     mov %rbp, CT_DETAIL_REGISTERS+24(%rax)
     lea \slot(%rsp), %rcx
     mov %rcx, CT_DETAIL_REGISTERS+32(%rax)
+    mov BLOCK(CT_BLOCK_ERRNO), %rcx
+    mov CT_NOTE_ENTERED(%rsp), %rdx
+    mov (%rcx), %ecx
+    test %rdx, %rdx
+    jz 2f
+    shr $CT_ENTERED_BITS, %rdx
+3:  mov %ecx, CT_DETAIL_ERRNO+4(%rax)
+    mov %edx, CT_DETAIL_ERRNO(%rax)
     cmpq $0, BLOCK(CT_BLOCK_VECTOR_BYTES)
     je 1f
     movups %xmm0, CT_DETAIL_RETURN_SIZE+0(%rax)
     movups %xmm1, CT_DETAIL_RETURN_SIZE+16(%rax)
 1:  PUBLISH_DETAIL
+    jmp 9f
+2:  mov $CT_ERRNO_UNKNOWN, %edx
+    jmp 3b
 9:
 .endm
 
@@ -400,6 +413,14 @@ NAME(code):
     lea -1(%rcx), %rcx
     cmp BLOCK(CT_BLOCK_WALK_REACH), %rcx
     jb \label
+.endm
+
+/* ecx: errno, at most CT_ENTERED_ERRNO; rcx points to it. Uses rdx. */
+.macro LOAD_ERRNO
+    mov (%rcx), %ecx
+    mov $CT_ENTERED_ERRNO, %edx
+    cmp %edx, %ecx
+    cmova %edx, %ecx
 .endm
 
 /* ---- enter: record the call, move the return address to the shadow stack ---- */
@@ -479,14 +500,18 @@ NAME(code):
     mov %rdx, INNERMOST(SLOT)(%rcx)         /* the frame is there */
 12:
   .if NOTED(\n)
+    mov BLOCK(CT_BLOCK_ERRNO), %rcx
     mov CT_NOTE_STAMP(%rsp), %rax
     cmpl $CT_TAG_STEP, CT_NOTE_TAG(%rsp)
     sbb %edx, %edx
     inc %edx
     and $-2, %rax
-    mov BLOCK(CT_BLOCK_TOP), %rcx
     or %rdx, %rax
-    mov %rax, INNERMOST(DATA)(%rcx)         /* when it was entered; odd: it has a number */
+    LOAD_ERRNO
+    shl $64-CT_ENTERED_BITS, %rax
+    shrd $64-CT_ENTERED_BITS, %rcx, %rax
+    mov BLOCK(CT_BLOCK_TOP), %rcx
+    mov %rax, INNERMOST(DATA)(%rcx)         /* when it was entered, and errno (CT_ENTERED_BITS) */
     CAPTURE_CALL 40+\n
   .endif
     EPILOGUE \n

@@ -70,7 +70,9 @@ struct ct_target_plan {
     size_t hook_count;
     struct ct_target_region *regions;
     size_t region_count;
-    uint64_t get_cfa; /* run address of the target's _Unwind_GetCFA; 0: none */
+    uint64_t get_cfa;          /* run address of the target's _Unwind_GetCFA; 0: none */
+    int64_t errno_offset;      /* of errno from the thread pointer; 0: not known */
+    const char *errno_unknown; /* why it is not; NULL: it is known, or was not looked for */
     uint64_t analyse_ns, plan_ns;
     size_t cache_hits, cache_misses;
 };
@@ -115,6 +117,9 @@ void ct_target_plan_free(struct ct_target_plan *plan);
 bool ct_target_is_code(const struct ct_os_map *map);
 const struct ct_target_known *ct_target_find_known(const struct ct_target_known *known, size_t count,
                                                    const struct ct_os_map *map);
+
+/* The hook of the function at this run address; NULL: it has none. */
+const struct ct_target_hook *ct_target_plan_hook(const struct ct_target_plan *plan, uint64_t function);
 
 /* Where a thread that is stopped at pc must continue once the hooks are installed; 0: at pc. */
 uint64_t ct_target_plan_moved(const struct ct_target_plan *plan, uint64_t pc, bool in_call);

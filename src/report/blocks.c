@@ -194,7 +194,7 @@ int ct_block_report_make(struct ct_block_report **out, struct ct_trace *trace, c
     if (w.report)
         w.report->line_problem = "";
     for (size_t i = 0; !status && i < ct_trace_thread_count(trace); i++)
-        if (ct_select_thread(&options->select, ct_trace_thread_at(trace, i)))
+        if (ct_select_thread(&options->select, trace, i))
             status = count_thread(&w, i);
     if (!status)
         arrange_rows(&w);

@@ -3,26 +3,31 @@
 #ifndef CT_REPORT_COUNT_H
 #define CT_REPORT_COUNT_H
 
-#include "trace/facts.h"
-#include "trace/frames.h"
+#include "report/fits.h"
+#include "report/scan.h"
 #include "report/tally.h"
 #include <pthread.h>
 
 struct ct_count_totals {
     uint64_t events, calls, exceptions, open, unpaired, gaps, lost, gap_ns, threads;
+    uint64_t waited_ns;   /* for the recorder */
+    uint64_t cpu_threads; /* whose time off the processor is known */
 };
 
-/* Zeroed, with the first four fields set. One thread uses a counter; several counters may read one trace, each a
+/* Zeroed, with the first six fields set. One thread uses a counter; several counters may read one trace, each a
  * different thread of it. */
 struct ct_counter {
     struct ct_trace *trace;
     pthread_mutex_t *names; /* held during lookups of functions, which the trace does one at a time */
     const struct ct_facts *facts;
     struct ct_table *tallies; /* of struct ct_tally */
-    struct ct_frames frames;  /* reused from thread to thread for its memory */
+    const struct ct_select *select;
+    const struct ct_fits *fits; /* NULL: all calls */
+    struct ct_frames frames;    /* reused from thread to thread for its memory */
+    enum ct_report_spread spread;
     struct ct_count_totals totals;
     /* the thread that is being read */
-    size_t process;
+    size_t process, thread;
     bool failed; /* out of memory */
 };
 

@@ -23,6 +23,7 @@ struct part {
 struct job {
     const struct ct_report_options *options;
     const struct ct_facts *facts;
+    const struct ct_fits *fits;
     struct ct_trace *trace;
     pthread_mutex_t names;
     size_t *threads; /* indices, largest first */
@@ -48,6 +49,16 @@ static struct ct_report_row *add_row(struct part *part) {
     return &part->rows[part->count++];
 }
 
+static void put_cpu(struct ct_report_row *row, const struct ct_tally *t) {
+    row->cpu_ns = ct_off_rest(t->self_ns, &t->self_off);
+    row->blocked_ns = t->self_off.ns[CT_OFF_BLOCKED];
+    row->preempted_ns = t->self_off.ns[CT_OFF_PREEMPTED];
+    row->unknown_ns = t->self_off.ns[CT_OFF_UNKNOWN];
+    row->total_cpu_ns = ct_off_rest(t->total_ns, &t->total_off);
+    row->total_blocked_ns = t->total_off.ns[CT_OFF_BLOCKED];
+    row->total_preempted_ns = t->total_off.ns[CT_OFF_PREEMPTED];
+}
+
 static struct ct_report_row row_of(const struct ct_tally *t, size_t thread) {
     uint64_t timed = t->times.count;
     return (struct ct_report_row){
@@ -67,18 +78,23 @@ static struct ct_report_row row_of(const struct ct_tally *t, size_t thread) {
         .open = t->open,
         .unpaired = t->unpaired,
         .entry_only = t->entry_only,
+        .spread = {.squares = t->squares,
+                   .p25_ns = ct_histogram_at(&t->spread, 0.25),
+                   .p50_ns = ct_histogram_at(&t->spread, 0.50),
+                   .p75_ns = ct_histogram_at(&t->spread, 0.75)},
     };
 }
 
 static int make_rows(struct part *part, const struct ct_table *tallies, size_t thread) {
     for (size_t i = 0; i < tallies->capacity; i++) {
         const struct ct_tally *tally = ct_tally_at(tallies, i);
-        if (!tally)
+        if (!tally || !(tally->calls + tally->unpaired)) /* seen only outside the range, or in calls that do not fit */
             continue;
         struct ct_report_row *row = add_row(part);
         if (!row)
             return CT_ERR_NO_MEMORY;
         *row = row_of(tally, thread);
+        put_cpu(row, tally);
     }
     return 0;
 }
@@ -104,8 +120,13 @@ static int count_threads(struct worker *w) {
 static void *run_worker(void *arg) {
     struct worker *w = arg;
     struct job *job = w->job;
-    w->counter =
-        (struct ct_counter){.trace = job->trace, .names = &job->names, .facts = job->facts, .tallies = &w->tallies};
+    w->counter = (struct ct_counter){.trace = job->trace,
+                                     .names = &job->names,
+                                     .facts = job->facts,
+                                     .tallies = &w->tallies,
+                                     .spread = job->options->spread,
+                                     .select = &job->options->select,
+                                     .fits = job->fits};
     w->status = count_threads(w);
     ct_counter_free(&w->counter);
     return NULL;
@@ -158,7 +179,7 @@ static int choose_threads(struct job *job) {
     }
     for (size_t i = 0; i < total; i++) {
         const struct ct_trace_thread *thread = ct_trace_thread_at(job->trace, i);
-        if (ct_select_thread(&job->options->select, thread))
+        if (ct_select_thread(&job->options->select, job->trace, i))
             sizes[job->thread_count++] = (struct by_size){i, thread->event_count};
     }
     qsort(sizes, job->thread_count, sizeof *sizes, compare_size);
@@ -248,6 +269,8 @@ static void add_totals(struct ct_report *r, const struct ct_count_totals *t) {
     r->lost += t->lost;
     r->gap_ns += t->gap_ns;
     r->threads += t->threads;
+    r->waited_ns += t->waited_ns;
+    r->cpu_threads += t->cpu_threads;
 }
 
 static int gather_rows(struct ct_report *r, struct job *job, struct worker *workers, unsigned count) {
@@ -293,12 +316,17 @@ int ct_report_make(struct ct_report **out, struct ct_trace *trace, const struct 
         return status;
     }
     struct job job = {.options = options, .facts = &facts, .trace = trace};
+    struct ct_fits *fits = NULL;
     pthread_mutex_init(&job.names, NULL);
-    status = choose_threads(&job);
+    status = ct_fits_make(&fits, trace, &facts, &options->select, CT_FITS_WHERE, options->directories);
+    job.fits = fits;
+    if (!status)
+        status = choose_threads(&job);
     if (!status)
         status = count_all(r, &job);
     if (!status)
         status = ct_report_arrange(r, trace, options);
+    ct_fits_free(fits);
     free(job.threads);
     pthread_mutex_destroy(&job.names);
     ct_facts_free(&facts);

@@ -6,8 +6,8 @@
  * stack is. One owner. */
 #include "report/graph.h"
 #include "base/grow.h"
-#include "trace/facts.h"
-#include "trace/frames.h"
+#include "report/fits.h"
+#include "report/scan.h"
 #include <stdlib.h>
 
 /* A function as events name it. */
@@ -26,6 +26,7 @@ struct first {
 struct record {
     struct record *next; /* the next free one */
     struct function *function;
+    struct ct_graph_function *root; /* of the function; NULL: the user did not ask for this call */
     /* [i]: the row of this call among the callees of the frame that is i + 1 calls further out, or NULL. */
     struct ct_graph_node *out[CT_GRAPH_MAX_DEPTH];
     /* Rows of the callers, when this is a root. */
@@ -38,8 +39,10 @@ struct walk {
     struct ct_graph *graph;
     struct ct_table functions, firsts;
     struct ct_frames frames;
+    const struct ct_facts *facts;
+    const struct ct_fits *fits; /* NULL: all calls */
     struct record *free_records;
-    size_t process;
+    size_t process, thread;
     bool failed; /* out of memory */
 };
 
@@ -136,7 +139,7 @@ static struct ct_graph_node *count_child(struct walk *w, struct ct_graph_node *p
 
 /* Counts the paths into the function; `at` is the index of its caller. */
 static void count_in(struct walk *w, struct record *r, size_t at) {
-    struct ct_graph_node *node = &r->function->root->callers;
+    struct ct_graph_node *node = &r->root->callers;
     for (size_t i = 0; i < w->options->depth && node; i++) {
         const struct record *caller = record_at(w, at);
         if (!caller && i)
@@ -151,8 +154,8 @@ static void count_in(struct walk *w, struct record *r, size_t at) {
 /* Counts the paths out of the functions that led here. */
 static void count_out(struct walk *w, struct record *r, const struct record *caller) {
     const struct ct_cached_function *known = r->function->known;
-    if (caller->function->root)
-        r->out[0] = count_child(w, &caller->function->root->callees, known);
+    if (caller->root)
+        r->out[0] = count_child(w, &caller->root->callees, known);
     for (size_t i = 1; i < w->options->depth; i++)
         if (caller->out[i - 1])
             r->out[i] = count_child(w, caller->out[i - 1], known);
@@ -160,23 +163,37 @@ static void count_out(struct walk *w, struct record *r, const struct record *cal
 
 static void count_call(struct walk *w, struct record *r, size_t caller_at) {
     const struct record *caller = record_at(w, caller_at);
-    if (r->function->root) {
-        r->function->root->callers.calls++;
-        r->function->root->callees.calls++;
+    if (r->root) {
+        r->root->callers.calls++;
+        r->root->callees.calls++;
         count_in(w, r, caller_at);
     }
     if (caller)
         count_out(w, r, caller);
 }
 
+/* Where the call counts as one of the function that the user asked for; NULL: it does not fit. */
+static struct ct_graph_function *root_of(const struct walk *w, const struct function *f, uint64_t sequence) {
+    return f->root && ct_fits_call(w->fits, w->thread, sequence) ? f->root : NULL;
+}
+
 /* Each row that the record has, or NULL. */
 enum { ROWS_OF_ROOT = 2, ROWS = ROWS_OF_ROOT + 2 * CT_GRAPH_MAX_DEPTH };
 static struct ct_graph_node *row_at(const struct record *r, size_t i) {
-    struct ct_graph_function *root = r->function->root;
+    struct ct_graph_function *root = r->root;
     if (i < ROWS_OF_ROOT)
         return !root ? NULL : i ? &root->callees : &root->callers;
     i -= ROWS_OF_ROOT;
     return i < CT_GRAPH_MAX_DEPTH ? r->out[i] : r->in[i - CT_GRAPH_MAX_DEPTH];
+}
+
+static void begin_call(struct walk *w, struct record *r, struct ct_frame *frame) {
+    frame->user = r;
+    r->root = root_of(w, r->function, frame->sequence);
+    count_call(w, r, ct_frames_caller(&w->frames, frame));
+    for (size_t i = 0; i < ROWS; i++)
+        if (row_at(r, i))
+            ct_frames_open_time(&w->frames, frame, &row_at(r, i)->open_time);
 }
 
 static void on_call(struct walk *w, const struct ct_trace_event *event) {
@@ -185,6 +202,7 @@ static void on_call(struct walk *w, const struct ct_trace_event *event) {
     if (!r)
         return;
     if (f->known->entry_only) {
+        r->root = root_of(w, f, event->sequence);
         count_call(w, r, ct_frames_entry(&w->frames, event));
         give_back(w, r);
         return;
@@ -195,11 +213,7 @@ static void on_call(struct walk *w, const struct ct_trace_event *event) {
         w->failed = true;
         return;
     }
-    frame->user = r;
-    count_call(w, r, ct_frames_caller(&w->frames, frame));
-    for (size_t i = 0; i < ROWS; i++)
-        if (row_at(r, i))
-            ct_frames_open_time(&w->frames, frame, &row_at(r, i)->open_time);
+    begin_call(w, r, frame);
 }
 
 /* ---- ends ---- */
@@ -210,8 +224,8 @@ static void on_lost(void *arg, struct ct_frame *frame) {
     for (size_t i = 0; i < ROWS; i++)
         if (row_at(r, i))
             row_at(r, i)->open_time.active--;
-    if (r->function->root)
-        r->function->root->unpaired++;
+    if (r->root)
+        r->root->unpaired++;
     give_back(w, r);
 }
 
@@ -225,7 +239,7 @@ static struct ct_graph_function *close_frame(struct walk *w, const struct ct_fra
         row->timed++;
         row->total_ns += ct_frames_close_time(&w->frames, &row->open_time, end_ns);
     }
-    struct ct_graph_function *root = r->function->root;
+    struct ct_graph_function *root = r->root;
     if (root)
         root->self_ns += frame->self_ns;
     give_back(w, r);
@@ -244,7 +258,7 @@ static void on_end(struct walk *w, const struct ct_trace_event *event) {
         return;
     }
     struct function *f = function_of(w, event->function_id);
-    if (f && f->root)
+    if (f && f->root && !w->fits)
         f->root->unpaired++;
 }
 
@@ -259,52 +273,74 @@ static void close_open(struct walk *w, uint64_t end_ns) {
 
 /* ---- threads ---- */
 
-static void pass_gaps(struct walk *w, const struct ct_thread_facts *facts, size_t *gap, uint64_t last_ns,
-                      const struct ct_trace_event *event) {
-    if (*gap >= facts->gap_count || facts->gaps[*gap].at > event->sequence)
-        return;
-    ct_frames_gap(&w->frames, last_ns && event->timestamp_ns > last_ns ? event->timestamp_ns - last_ns : 0);
-    while (*gap < facts->gap_count && facts->gaps[*gap].at <= event->sequence)
-        w->graph->lost += facts->gaps[(*gap)++].lost;
+static bool is_entry_only(void *arg, size_t process, uint64_t function) {
+    const struct function *f = function_of(arg, function);
+    (void)process;
+    return f && f->known->entry_only;
 }
 
-static int walk_thread(struct walk *w, const struct ct_facts *all, size_t thread) {
-    const struct ct_thread_facts *facts = &all->threads[thread];
-    struct ct_trace_cursor *cursor;
-    int status = ct_trace_cursor_open_thread(&cursor, w->trace, thread, 0);
-    if (status)
-        return status;
-    w->process = ct_trace_thread_at(w->trace, thread)->process;
-    ct_frames_begin(&w->frames, facts->complete, on_lost, w);
+/* Counts the calls that are open where the range begins. */
+static void count_inherited(struct walk *w) {
+    for (struct ct_frame *frame = NULL; !w->failed && (frame = ct_frames_next(&w->frames, frame));) {
+        struct function *f = function_of(w, frame->function);
+        struct record *r = f ? take_record(w, f) : NULL;
+        if (r)
+            begin_call(w, r, frame);
+    }
+}
+
+static void count_gaps(struct walk *w, const struct ct_scan *scan) {
+    const struct ct_thread_facts *facts = &w->facts->threads[scan->setup.thread];
+    size_t end = scan->past ? scan->gap : facts->gap_count;
+    for (size_t i = scan->first_gap; i < end; i++)
+        w->graph->lost += facts->gaps[i].lost;
+    w->graph->gaps += end - scan->first_gap;
+}
+
+static int walk_thread(struct walk *w, size_t thread) {
+    struct ct_scan scan;
     struct ct_trace_event event;
-    size_t gap = 0;
-    uint64_t last_ns = 0;
-    while (!w->failed && ct_trace_cursor_next(cursor, &event)) {
-        pass_gaps(w, facts, &gap, last_ns, &event);
+    w->thread = thread;
+    w->process = ct_trace_thread_at(w->trace, thread)->process;
+    int status = ct_scan_open(&scan, &(struct ct_scan_setup){.trace = w->trace,
+                                                             .facts = w->facts,
+                                                             .thread = thread,
+                                                             .from_ns = w->options->select.from_ns,
+                                                             .to_ns = w->options->select.to_ns,
+                                                             .frames = &w->frames,
+                                                             .lost = on_lost,
+                                                             .entry_only = is_entry_only,
+                                                             .arg = w});
+    if (!status)
+        count_inherited(w);
+    while (!status && !w->failed && ct_scan_next(&scan, &event)) {
         if (event.kind == CT_TRACE_CALL)
             on_call(w, &event);
         else
             on_end(w, &event);
-        last_ns = event.timestamp_ns;
     }
-    ct_trace_cursor_close(cursor);
-    bool cut = gap < facts->gap_count; /* the time from here on is inside a gap */
-    close_open(w, cut ? last_ns : ct_facts_thread_end(all, w->trace, thread, last_ns, w->frames.count));
-    for (; gap < facts->gap_count; gap++)
-        w->graph->lost += facts->gaps[gap].lost;
-    w->graph->gaps += facts->gap_count;
-    w->graph->threads++;
-    return w->failed ? CT_ERR_NO_MEMORY : 0;
+    if (!status) {
+        close_open(w, ct_scan_end(&scan));
+        count_gaps(w, &scan);
+        w->graph->threads++;
+    }
+    ct_scan_close(&scan);
+    return status ? status : w->failed ? CT_ERR_NO_MEMORY : 0;
 }
 
 static int walk_all(struct walk *w) {
     struct ct_facts facts;
+    struct ct_fits *fits = NULL;
     int status = ct_facts_load(&facts, w->trace);
     if (status)
         return status;
+    status = ct_fits_make(&fits, w->trace, &facts, &w->options->select, CT_FITS_WHERE, w->options->directories);
+    w->facts = &facts;
+    w->fits = fits;
     for (size_t i = 0; i < ct_trace_thread_count(w->trace) && !status; i++)
-        if (ct_select_thread(&w->options->select, ct_trace_thread_at(w->trace, i)))
-            status = walk_thread(w, &facts, i);
+        if (ct_select_thread(&w->options->select, w->trace, i))
+            status = walk_thread(w, i);
+    ct_fits_free(fits);
     ct_facts_free(&facts);
     return status;
 }

@@ -7,7 +7,8 @@
  * recursion may add up to more than the function's own time.
  *
  * Calls that were open at the end are closed there; calls whose end was lost have no time; time in gaps counts for no
- * function. Memory grows with the number of paths of at most `depth` calls, not with the number of events. */
+ * function. Callers and callees of calls that fit need not fit themselves. Of calls that overlap the selected time, only
+ * the part in it counts. Memory grows with the number of paths of at most `depth` calls, not with the number of events. */
 #ifndef CT_REPORT_GRAPH_H
 #define CT_REPORT_GRAPH_H
 
@@ -18,9 +19,10 @@
 enum { CT_GRAPH_MAX_DEPTH = 16 };
 
 struct ct_graph_options {
-    struct ct_select select; /* `functions` and `modules`: where the trees start */
-    uint64_t limit;          /* functions, and rows below each row; 0: all */
-    uint64_t depth;          /* levels of callers and of callees, 1 to CT_GRAPH_MAX_DEPTH */
+    struct ct_select select;        /* `functions` and `modules`: where the trees start */
+    uint64_t limit;                 /* functions, and rows below each row; 0: all */
+    uint64_t depth;                 /* levels of callers and of callees, 1 to CT_GRAPH_MAX_DEPTH */
+    const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
 };
 
 struct ct_graph_node {

@@ -24,6 +24,9 @@ enum ct_replay_kind {
     CT_REPLAY_COMPILED,    /* a block was translated */
     CT_REPLAY_BLOCKS_LOST, /* blocks are missing here */
     CT_REPLAY_DAMAGED,     /* its file of code is damaged: no more blocks of this thread */
+    CT_REPLAY_WAITED,      /* it waited for the recorder; calls around it are shorter by that */
+    CT_REPLAY_BLOCKED,     /* it was off the processor, waiting for something */
+    CT_REPLAY_PREEMPTED,   /* it was off the processor, able to run */
 };
 
 /* How a LEAF or CLOSE ended. */
@@ -43,9 +46,10 @@ struct ct_replay_line {
     uint32_t indent;
     const char *name, *module; /* "" for GAP and SIGNAL, and blocks of no function or module */
     uint64_t lost;             /* GAP: events; BLOCKS_LOST: blocks */
-    const char *reason;        /* GAP: a name of CT_LOSS_LIST; DAMAGED: a sentence */
+    const char *reason;        /* GAP: a name of CT_LOSS_LIST; DAMAGED: a sentence; WAITED: a word of the manifest */
     uint32_t detail;           /* record of its call, or of the signal; CT_TRACE_NO_DETAIL */
     uint32_t end_detail;       /* of its return */
+    const char *callers;       /* calls with `where` or `one`: "main > work", outside the shown ones; NULL: not shown */
     uint32_t executed;         /* BLOCK: this many of its instructions, from the first on */
     uint64_t into;             /* BLOCK, COMPILED: offset in the function */
     struct ct_code_block block;
@@ -54,11 +58,17 @@ struct ct_replay_line {
 struct ct_replay_options {
     struct ct_select select; /* functions: calls of these and everything below them; modules: which of them are shown */
     uint64_t max_depth;      /* levels shown, from the outermost or the selected function on; 0: all */
-    uint64_t from_ns, to_ns; /* CLOCK_BOOTTIME; to 0: no end */
     uint64_t min_ns;         /* calls that took less are not shown */
     size_t window;           /* lines that may wait; 0: 65,536 */
     bool separate_ends;      /* a call and its end are never one line */
     bool blocks;             /* also show what followed threads executed; min_ns must be 0 */
+    /* Only this call and all calls below it; NULL: no such limit. */
+    const struct ct_replay_one {
+        size_t thread;
+        uint64_t sequence;
+    } * one;
+    size_t only_thread;             /* 1 + index of the only thread to show; 0: all selected ones */
+    const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
 };
 
 /* A non-zero result of `show` ends the replay and is returned. Names are valid until the trace is closed or the replay
@@ -76,7 +86,8 @@ int ct_replay_each_instruction(const struct ct_replay_line *line, bool each,
 struct ct_replay_stream;
 
 struct ct_replay_stream_setup {
-    const struct ct_replay_options *options; /* must live; from_ns, to_ns and select.threads are ignored */
+    const struct ct_replay_options *options; /* must live; times, threads and processes of the selection are ignored.
+                                              * With `where`, a call is shown when it has ended; values are not known */
     const struct ct_trace_function *(*find)(void *arg, size_t process, uint64_t function);
     void *find_arg;
     int (*show)(void *arg, const struct ct_replay_line *line); /* names are valid during the call */
@@ -91,8 +102,9 @@ int ct_replay_stream_thread(struct ct_replay_stream *stream, size_t number, cons
 int ct_replay_stream_event(struct ct_replay_stream *stream, const struct ct_trace_event *event);
 /* There are no more events at the moment: shows the lines that wait; calls that are open as such. */
 int ct_replay_stream_rest(struct ct_replay_stream *stream, uint64_t now_ns);
-/* Shows the lines that still wait, and gaps after the last events. Open calls stay open. */
-int ct_replay_stream_end(struct ct_replay_stream *stream);
+/* The recording has ended: shows the lines that still wait, gaps after the last events, and calls that are open until
+ * then. */
+int ct_replay_stream_end(struct ct_replay_stream *stream, const struct ct_follow *follow);
 void ct_replay_stream_close(struct ct_replay_stream *stream);
 
 #endif

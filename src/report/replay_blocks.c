@@ -79,7 +79,7 @@ static void put_block(struct ct_replay_source *s, uint64_t time_ns, const struct
 void ct_replay_code(struct ct_replay_source *s, uint64_t time_ns, const struct ct_code_record *record) {
     struct ct_replay_call *line;
     s->last_ns = time_ns;
-    if (time_ns < s->replay->options->from_ns)
+    if (time_ns < s->replay->options->select.from_ns)
         return;
     switch (record->what) {
     case CT_CODE_RAN:

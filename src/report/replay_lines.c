@@ -36,6 +36,8 @@ struct ct_replay_call *ct_replay_new(struct ct_replay_lines *l) {
 
 void ct_replay_discard(struct ct_replay_lines *l, struct ct_replay_call *call) {
     call->serial = 0;
+    free(call->callers);
+    call->callers = NULL;
     call->next = l->free;
     l->free = call;
 }
@@ -127,7 +129,10 @@ void ct_replay_flush(struct ct_replay_lines *l) {
 }
 
 void ct_replay_lines_free(struct ct_replay_lines *l) {
-    for (size_t i = 0; i < l->block_count; i++)
+    for (size_t i = 0; i < l->block_count; i++) {
+        for (size_t k = 0; k < BLOCK; k++)
+            free(l->blocks[i][k].callers);
         free(l->blocks[i]);
+    }
     free(l->blocks);
 }

@@ -16,10 +16,12 @@ struct ct_replay_call {
     uint64_t parent_serial; /* ... which may have ended before it (coroutines); its object has another serial then */
     uint64_t serial;
     uint64_t level;    /* below the outermost, or the selected function */
+    char *callers;     /* text of the line; malloc'ed */
     bool is_call;      /* otherwise a line of another kind, which waits for nothing */
     bool waiting;      /* in the list */
     bool open;         /* its frame is open */
     bool hidden;       /* a filter hides it */
+    bool candidate;    /* of a stream: hidden until its end shows whether it fits */
     bool inside;       /* at or below a selected function */
     bool kept;         /* it lasts long enough */
     bool has_children; /* shown calls */

@@ -78,6 +78,10 @@ const char *ct_session_note(const struct ct_session *s) {
     return s->note;
 }
 
+const char *ct_session_idle(const struct ct_session *s) {
+    return s->idle;
+}
+
 const char *ct_session_error(const struct ct_session *s) {
     return s->error;
 }
@@ -148,7 +152,6 @@ static void complete_options(struct ct_session *s) {
         o->stack_bytes = -1;
         o->vectors = false;
     }
-    o->detail_memory = o->detail_memory ? o->detail_memory : DEFAULT_MEMORY;
     o->stack_bytes = o->stack_bytes ? o->stack_bytes : DEFAULT_STACK;
     o->max_depth = o->max_depth ? o->max_depth : DEFAULT_DEPTH;
     o->drain_interval_ms = o->drain_interval_ms ? o->drain_interval_ms : DEFAULT_INTERVAL;

@@ -2,6 +2,7 @@
 /* Arguments and results, from detail records: see arguments.h. */
 #include "trace/arguments.h"
 #include "isa/machine.h"
+#include "symbols/library_calls.h"
 #include "symbols/lookup.h"
 #include "symbols/parameters.h"
 #include "trace/value_text.h"
@@ -219,9 +220,30 @@ static void read_named(const struct ct_signature *signature, const struct ct_mem
             show_value(signature->parameters[i].type, &signature->parameters[i].place, memory, argument);
 }
 
+/* errno that the function has set: one that changed during the call. One that did not is older, unless the function is
+ * known to set it when it fails. */
+static void read_error(const struct ct_trace_detail *detail, const struct ct_library_call *call,
+                       struct ct_arguments *out) {
+    enum { CUT = 4095 };
+    uint64_t result = detail->registers[0];
+    bool minus_one = result == UINT64_MAX || result == UINT32_MAX;
+    out->failed = minus_one || !result;
+    if (detail->errno_after == CT_TRACE_NO_ERRNO || !detail->errno_after)
+        return;
+    bool known = detail->errno_before != CT_TRACE_NO_ERRNO;
+    bool same = detail->errno_before == (detail->errno_after < CUT ? detail->errno_after : CUT);
+    bool reports =
+        call && ((call->failure == CT_FAILS_MINUS_ONE && minus_one) || (call->failure == CT_FAILS_NULL && !result));
+    if ((known && !same) || reports)
+        out->error = detail->errno_after;
+}
+
 static void read_by(const struct ct_signature *signature, const struct ct_memory *memory, struct ct_arguments *out) {
     out->count = 0;
-    out->named = out->variadic = out->left_out = false;
+    out->named = out->variadic = out->left_out = out->failed = false;
+    out->error = 0;
+    if (memory->detail->type == CT_TRACE_DETAIL_RETURN)
+        read_error(memory->detail, memory->call, out);
     if (signature)
         read_named(signature, memory, out);
     else
@@ -233,13 +255,22 @@ void ct_arguments_by(const struct ct_signature *signature, const struct ct_trace
     read_by(signature, &(struct ct_memory){.detail = detail}, out);
 }
 
+/* NULL: the function is not of a C library, or not known. */
+static const struct ct_library_call *library_call(struct ct_argument_reader *r, size_t process, uint64_t id) {
+    const struct ct_trace_module *info;
+    const struct ct_trace_function *function = ct_trace_function(r->trace, process, id);
+    bool is_c = function && module_of(r, process, id, &info) && ct_library_is_c(info->path);
+    return is_c ? ct_library_call(function->linkage_name) : NULL;
+}
+
 int ct_arguments_of(struct ct_argument_reader *r, size_t thread, const struct ct_trace_detail *detail,
                     struct ct_arguments *out) {
     const struct ct_trace_thread *info = ct_trace_thread_at(r->trace, thread);
     out->count = 0;
     if (!info || (detail->type != CT_TRACE_DETAIL_CALL && detail->type != CT_TRACE_DETAIL_RETURN))
         return CT_ERR_NOT_FOUND;
-    const struct ct_memory memory = {detail, r->constants, info->process};
+    const struct ct_memory memory = {detail, r->constants, info->process,
+                                     library_call(r, info->process, detail->function_id)};
     read_by(signature_of(r, info->process, detail->function_id, detail->arch), &memory, out);
     return 0;
 }
@@ -249,6 +280,18 @@ int ct_arguments_read(struct ct_argument_reader *r, size_t thread, uint32_t deta
     r->detail.size = sizeof r->detail;
     int status = ct_trace_detail(r->trace, thread, detail_seq, &r->detail);
     return status ? status : ct_arguments_of(r, thread, &r->detail, out);
+}
+
+void ct_arguments_result(const struct ct_arguments *a, char *text, size_t size) {
+    const char *value = a->count ? a->at[0].text : "", *name = a->error ? strerrorname_np((int)a->error) : NULL;
+    char number[32];
+    if (!name)
+        snprintf(number, sizeof number, "%d", (int)a->error);
+    if (!a->error)
+        snprintf(text, size, "%s", value);
+    else
+        snprintf(text, size, "%s%s%s%s", value, *value ? " " : "",
+                 *value && a->failed ? "" : "errno=", name ? name : number);
 }
 
 void ct_arguments_text(const struct ct_arguments *arguments, char *text, size_t size) {

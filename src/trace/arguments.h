@@ -33,9 +33,11 @@ struct ct_argument {
 
 struct ct_arguments {
     size_t count;
-    bool named;    /* from debug information; otherwise registers */
-    bool variadic; /* there may be more */
-    bool left_out; /* there are more than CT_ARGUMENT_LIMIT */
+    bool named;     /* from debug information; otherwise registers */
+    bool variadic;  /* there may be more */
+    bool left_out;  /* there are more than CT_ARGUMENT_LIMIT */
+    bool failed;    /* of a return: the result is -1 or NULL */
+    uint32_t error; /* of a return: errno, if the function has set it; 0: it has not, or that is not known */
     struct ct_argument at[CT_ARGUMENT_LIMIT];
 };
 
@@ -55,6 +57,9 @@ struct ct_signature;
 /* Like ct_arguments_of, for a known signature (symbols/parameters.h); NULL: not known. */
 void ct_arguments_by(const struct ct_signature *signature, const struct ct_trace_detail *detail,
                      struct ct_arguments *out);
+
+/* Writes what a return is followed by: "-1 ENOENT", "5", "5 errno=EINTR"; "": nothing. */
+void ct_arguments_result(const struct ct_arguments *arguments, char *text, size_t size);
 
 /* Writes "a=1, b=0x7f…" for people, cut with an ellipsis when it does not fit. */
 void ct_arguments_text(const struct ct_arguments *arguments, char *text, size_t size);

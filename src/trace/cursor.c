@@ -119,6 +119,7 @@ static size_t room_for(size_t streams, uint64_t events) {
 struct start {
     uint64_t ns;
     const uint64_t *sequences; /* NULL: at the time */
+    const uint64_t *one;       /* the position in the only thread; NULL: as above */
     const bool *code;          /* the threads whose code is read too; NULL: none */
 };
 
@@ -146,7 +147,9 @@ static int add_stream(struct ct_trace_cursor *cursor, struct ct_trace *trace, si
     struct stream *stream = &cursor->streams[cursor->stream_count++];
     struct ct_index *index = &trace->threads[thread].index;
     *stream = (struct stream){.thread = thread, .index = index};
-    if (start->sequences)
+    if (start->one)
+        stream->sequence = *start->one;
+    else if (start->sequences)
         stream->sequence = start->sequences[thread];
     else if (start->ns)
         stream->sequence = ct_index_search(index, start->ns);
@@ -206,6 +209,11 @@ int ct_trace_cursor_open_thread(struct ct_trace_cursor **out, struct ct_trace *t
     return open_cursor(out, trace, thread, 1, &(struct start){.ns = start_ns});
 }
 
+int ct_trace_cursor_open_thread_at(struct ct_trace_cursor **out, struct ct_trace *trace, size_t thread,
+                                   uint64_t sequence) {
+    return open_cursor(out, trace, thread, 1, &(struct start){.one = &sequence});
+}
+
 int ct_trace_cursor_open_code(struct ct_trace_cursor **out, struct ct_trace *trace, const bool *code) {
     return open_cursor(out, trace, 0, trace->thread_count, &(struct start){.code = code});
 }
@@ -217,6 +225,20 @@ static void go_on(struct ct_trace_cursor *cursor) {
         cursor->heap[0] = cursor->heap[--cursor->count];
     if (cursor->count > 1)
         sift_down(cursor, 0);
+}
+
+void ct_trace_cursor_skip(struct ct_trace_cursor *cursor, size_t thread, uint64_t sequence) {
+    for (size_t i = 0; i < cursor->count; i++) {
+        struct stream *stream = cursor->heap[i];
+        if (stream->thread != thread || stream->code || sequence <= stream->sequence)
+            continue;
+        stream->sequence = sequence;
+        if (!fill_buffer(stream))
+            cursor->heap[i] = cursor->heap[--cursor->count];
+        break;
+    }
+    for (size_t i = cursor->count / 2; i-- > 0;)
+        sift_down(cursor, i);
 }
 
 bool ct_trace_cursor_next(struct ct_trace_cursor *cursor, struct ct_trace_event *event) {

@@ -141,14 +141,17 @@ static void close_part(struct ct_detail_part *part) {
     free(part);
 }
 
+static char *path_of(const char *directory, unsigned number) {
+    return number == 1 ? ct_file_path("%s/detail.atf", directory) : ct_file_path("%s/detail_%u.atf", directory, number);
+}
+
 static int open_part(struct ct_details *details, struct ct_file_cache *cache, const char *directory, unsigned number) {
     struct ct_detail_part **parts = realloc(details->parts, (details->part_count + 1) * sizeof *parts);
     if (!parts)
         return CT_ERR_NO_MEMORY;
     details->parts = parts;
     struct ct_detail_part *part = calloc(1, sizeof *part);
-    char *path =
-        number == 1 ? ct_file_path("%s/detail.atf", directory) : ct_file_path("%s/detail_%u.atf", directory, number);
+    char *path = path_of(directory, number);
     if (!part || !path) {
         free(part);
         free(path);
@@ -234,6 +237,26 @@ void ct_details_close(struct ct_details *details) {
     *details = (struct ct_details){0};
 }
 
+void ct_details_inspect(struct ct_file_cache *cache, const char *directory,
+                        void (*each)(void *arg, const char *path, enum ct_index_state state, uint64_t records),
+                        void *arg) {
+    size_t count;
+    unsigned *numbers = numbers_in(directory, &count);
+    for (size_t i = 0; i < count; i++) {
+        struct ct_detail_part part = {.state = CT_INDEX_UNREADABLE};
+        char *path = path_of(directory, numbers[i]);
+        if (path && ct_file_open(&part.file, cache, NULL, strdup(path), O_RDONLY | O_NONBLOCK) == 0) {
+            inspect_part(&part);
+            ct_file_rest(&part.file);
+        }
+        bool good = part.state == CT_INDEX_GOOD;
+        each(arg, path ? path : directory, (enum ct_index_state)part.state, good ? part.header.event_count : 0);
+        ct_file_close(&part.file);
+        free(path);
+    }
+    free(numbers);
+}
+
 /* ---- records ---- */
 
 static struct ct_detail_part *part_of(const struct ct_details *details, uint64_t sequence) {
@@ -273,7 +296,9 @@ static int parse_call(const uint8_t *record, const struct atf_detail_event *even
         return CT_ERR_BAD_FILE;
     memcpy(&call, record, sizeof call);
     bool vectors = event->flags & ATF_DETAIL_VECTORS;
-    size_t needed = sizeof call + call.stack_size + (vectors ? sizeof out->vectors : 0);
+    struct atf_detail_errno error;
+    size_t at = sizeof call + call.stack_size + (vectors ? sizeof out->vectors : 0);
+    size_t needed = at + (event->flags & ATF_DETAIL_ERRNO ? sizeof error : 0);
     if (call.stack_size > sizeof out->stack || event->total_length < needed)
         return CT_ERR_BAD_FILE;
     out->function_id = call.function_id;
@@ -286,6 +311,11 @@ static int parse_call(const uint8_t *record, const struct atf_detail_event *even
     out->has_vectors = vectors;
     if (vectors)
         memcpy(out->vectors, record + sizeof call + call.stack_size, sizeof out->vectors);
+    if (event->event_type == ATF_DETAIL_RETURN && event->flags & ATF_DETAIL_ERRNO) {
+        memcpy(&error, record + at, sizeof error);
+        out->errno_before = error.before;
+        out->errno_after = error.after;
+    }
     return 0;
 }
 
@@ -312,6 +342,7 @@ int ct_details_parse(const uint8_t *record, const struct atf_detail_event *event
     out->function_id = 0;
     out->stack_size = 0;
     out->has_vectors = false;
+    out->errno_before = out->errno_after = CT_TRACE_NO_ERRNO;
     out->cpu_count = 0;
     if (event->event_type == ATF_DETAIL_CALL || event->event_type == ATF_DETAIL_RETURN)
         return parse_call(record, event, out);

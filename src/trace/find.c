@@ -94,16 +94,50 @@ static int compare_sessions(const char *a, const char *b) {
     return order ? order : (x > y) - (x < y);
 }
 
-static bool holds_process(const char *session) {
+/* True when the table has a line that begins with the word. Modules come first. */
+static bool has_line(const char *process, const char *name, const char *word) {
+    char *path = ct_file_path("%s/%s", process, name), *line = NULL;
+    FILE *file = path ? fopen(path, "re") : NULL;
+    size_t size = 0;
+    bool found = false;
+    while (file && !found && getline(&line, &size, file) >= 0)
+        found = strncmp(line, word, strlen(word)) == 0;
+    if (file)
+        (void)fclose(file);
+    free(line);
+    free(path);
+    return found;
+}
+
+/* True when the recorder has finished the trace of a process and it has nothing to show: no event, no counts. */
+static bool is_empty(const char *process) {
+    struct ct_json_tree *manifest = NULL;
+    char *path = ct_file_path("%s/manifest.json", process), *text = NULL;
+    size_t size;
+    bool empty = path && ct_file_load(path, CT_MANIFEST_LIMIT, &text, &size) == 0 &&
+                 ct_json_parse(&manifest, text, size, NULL) == 0 &&
+                 ct_json_flag(ct_json_get(ct_json_root(manifest), "complete", NULL), false) &&
+                 ct_json_u64(ct_json_get(ct_json_root(manifest), "events", "written", NULL), 1) == 0 &&
+                 !has_line(process, "blocks", "block\t") && !has_line(process, "calls", "call\t");
+    ct_json_tree_free(manifest);
+    free(text);
+    free(path);
+    return empty;
+}
+
+enum contents { NO_PROCESS, EMPTY, EVENTS };
+
+static enum contents contents_of(const char *session) {
     uint32_t *pids;
     size_t count;
-    bool found = false;
+    enum contents found = NO_PROCESS;
     if (ct_find_numbered(session, "pid_", &pids, &count) != 0)
-        return false;
-    for (size_t i = 0; i < count && !found; i++) {
-        char name[40];
-        snprintf(name, sizeof name, "pid_%u/manifest.json", pids[i]);
-        found = ct_find_exists(session, name);
+        return NO_PROCESS;
+    for (size_t i = 0; i < count && found != EVENTS; i++) {
+        char *process = ct_file_path("%s/pid_%u", session, pids[i]);
+        if (process && ct_find_exists(process, "manifest.json"))
+            found = is_empty(process) ? EMPTY : EVENTS;
+        free(process);
     }
     free(pids);
     return found;
@@ -129,18 +163,21 @@ static char *newest_name(const char *root, const char *limit) {
 }
 
 char *ct_find_newest_session(const char *root) {
-    char *limit = NULL;
+    char *name = NULL, *empty = NULL;
     for (;;) {
-        char *name = newest_name(root, limit);
-        free(limit);
-        if (!name)
-            return NULL;
-        char *path = ct_file_path("%s/%s", root, name);
-        if (!path || holds_process(path)) {
+        char *next = newest_name(root, name);
+        free(name);
+        name = next;
+        char *path = name ? ct_file_path("%s/%s", root, name) : NULL;
+        enum contents contents = path ? contents_of(path) : NO_PROCESS;
+        if (!path || contents == EVENTS) {
             free(name);
-            return path;
+            free(path ? empty : NULL);
+            return path ? path : empty;
         }
-        free(path);
-        limit = name;
+        if (contents == EMPTY && !empty)
+            empty = path;
+        else
+            free(path);
     }
 }

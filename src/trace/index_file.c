@@ -34,6 +34,12 @@ static bool is_readable(const struct atf_index_header *header, uint64_t size) {
            header->events_offset <= size;
 }
 
+/* Raw and packed headers begin alike, in all versions. */
+static bool is_newer(const struct atf_index_header *header, bool packed) {
+    return memcmp(header->magic, packed ? CTP_MAGIC : ATF_INDEX_MAGIC, 4) == 0 && header->endian == ATF_LITTLE_ENDIAN &&
+           header->version > (packed ? CTP_VERSION : ATF_VERSION);
+}
+
 static bool readable_packed(const struct ctp_header *header) {
     return memcmp(header->magic, CTP_MAGIC, 4) == 0 && header->endian == ATF_LITTLE_ENDIAN &&
            header->version == CTP_VERSION;
@@ -79,6 +85,8 @@ static int inspect_part(struct ct_index_part *part, bool packed) {
         result = ct_packed_load(part);
     else if (!packed && is_readable(&header.raw, part->size))
         inspect_raw(part, &header.raw);
+    else
+        part->newer = is_newer(&header.raw, packed);
     return result;
 }
 

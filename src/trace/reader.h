@@ -9,13 +9,18 @@
 #include "trace/packed_block.h"
 #include <contrail/trace.h>
 
+#define CT_MANIFEST_LIMIT (UINT64_C(1) << 30) /* bytes that are read of one */
+
 /* ---- directories (find.c) ---- */
 
 /* Finds the numbers N of all PREFIX_N in a directory, sorted, malloc'ed. Returns 0 or an errno. */
 int ct_find_numbered(const char *directory, const char *prefix, uint32_t **numbers, size_t *count);
-/* The newest session under `root` that contains a process, malloc'ed; NULL: none. */
+/* The newest session under `root` that contains a process, malloc'ed; NULL: none. One with nothing to show (finished,
+ * without events and counts) is the newest only when there is no other. */
 char *ct_find_newest_session(const char *root);
 bool ct_find_exists(const char *directory, const char *name);
+/* What a session or process takes on disk, as `du` counts it (disk_size.c). */
+uint64_t ct_find_disk_bytes(const char *path);
 
 /* ---- index files (index_file.c) ---- */
 
@@ -38,6 +43,7 @@ struct ct_index_part {
     uint8_t arch;             /* from the header */
     uint8_t state;            /* enum ct_index_state */
     bool segment;             /* one of several, of which older ones may have been deleted */
+    bool newer;               /* unreadable because a newer version wrote it */
     struct ct_packed *packed; /* NULL: raw ATF v2 */
 };
 
@@ -140,6 +146,11 @@ bool ct_details_exist(const char *directory);
  * records. */
 int ct_details_open(struct ct_details *details, struct ct_file_cache *cache, const char *directory);
 void ct_details_close(struct ct_details *details);
+/* Calls `each` for every detail file of the thread: its path, its state by its header and footer, and the records that
+ * they say it has. Reads no records. */
+void ct_details_inspect(struct ct_file_cache *cache, const char *directory,
+                        void (*each)(void *arg, const char *path, enum ct_index_state state, uint64_t records),
+                        void *arg);
 /* The bytes of a record, total_length of them, valid until the next call; NULL: there is no such record. */
 const uint8_t *ct_details_record(struct ct_details *details, uint64_t detail_seq, struct atf_detail_event *event);
 /* `arch` is from the header of the file. 0, or CT_ERR_BAD_FILE: the record is too short for its contents. */
@@ -166,6 +177,8 @@ struct ct_symbols_module ct_symbols_module_at(const struct ct_symbols *symbols, 
 struct ct_symbols_module ct_symbols_module_of(const struct ct_symbols *symbols, uint32_t id);
 /* The function that contains an offset, or the last one before it; NULL: the offset is before the first. */
 const struct ct_trace_function *ct_symbols_at(struct ct_symbols *symbols, uint32_t module, uint64_t offset);
+/* A hash of the ids of all functions that are recorded on entry only. */
+uint64_t ct_symbols_entry_only(const struct ct_symbols *symbols);
 /* What is wrong with the file; NULL: nothing. */
 const char *ct_symbols_problem(const struct ct_symbols *symbols);
 
@@ -186,6 +199,13 @@ struct trace_thread {
     const struct ct_json_node *manifest; /* NULL: the manifest does not list it */
 };
 
+/* How summaries are made (summary.h): tests have small traces. */
+struct ct_summary_limits {
+    uint64_t least;       /* a thread with fewer events has none; 0: CT_SUMMARY_LEAST; UINT64_MAX: no thread has */
+    uint32_t span_events; /* at least, in a span; 0: 16,384 */
+    bool all_starts;      /* one in each span, whatever it costs */
+};
+
 struct ct_trace {
     char *path;
     struct ct_file_cache cache;
@@ -194,10 +214,17 @@ struct ct_trace {
     struct ct_trace_module *modules;
     size_t process_count, thread_count, module_count;
     bool mangled;
+    struct ct_summary_limits summary;
 };
 
 /* All threads merged by time, each from its own position on (by index; a position after its end gives no events). */
 int ct_trace_cursor_open_at(struct ct_trace_cursor **out, struct ct_trace *trace, const uint64_t *sequences);
+
+/* One thread, from a position on. */
+int ct_trace_cursor_open_thread_at(struct ct_trace_cursor **out, struct ct_trace *trace, size_t thread,
+                                   uint64_t sequence);
+/* Leaves out the events of a thread before the position. */
+void ct_trace_cursor_skip(struct ct_trace_cursor *cursor, size_t thread, uint64_t sequence);
 
 /* True when the thread has a file of code. */
 bool ct_trace_has_code(const struct ct_trace *trace, size_t thread);
@@ -217,6 +244,9 @@ enum ct_trace_step ct_trace_next_step(struct ct_trace_cursor *cursor, struct ct_
                                       struct ct_code_record *record);
 const char *ct_trace_cursor_problem(const struct ct_trace_cursor *cursor, size_t thread);
 
+/* File name of the program of a process, "" when it is not known. */
+const char *ct_trace_program(const struct ct_trace *trace, size_t process);
+
 struct ct_symbols *ct_trace_symbols(const struct ct_trace *trace, size_t process);
 
 /* Where code lies. */
@@ -225,6 +255,11 @@ struct ct_trace_place {
     const char *module;                       /* file name, "": code of no file */
 };
 struct ct_trace_place ct_trace_place(const struct ct_trace *trace, size_t process, uint32_t module, uint64_t offset);
+
+/* Like ct_trace_verify, for the threads for which `wanted` is true; their processes count as a whole only when all their
+ * threads are wanted. */
+int ct_trace_verify_some(struct ct_trace *trace, bool (*wanted)(void *arg, size_t thread),
+                         void (*complain)(void *arg, const char *sentence), void *arg);
 
 struct ct_verify_detail {
     bool finished; /* nothing may be missing */

@@ -316,6 +316,29 @@ const struct ct_trace_function *ct_symbols_at(struct ct_symbols *symbols, uint32
     return low ? ct_symbols_find(symbols, (uint64_t)module << 32 | (low - 1)) : NULL;
 }
 
+/* The column of a line that was not taken apart yet. */
+static bool line_is_entry_only(const char *line) {
+    for (int column = 0; column < 4; column++) { /* offset, size, name, skip */
+        line = strchr(line, '\t');
+        if (!line++)
+            return false;
+    }
+    return *line && *line != '\t';
+}
+
+uint64_t ct_symbols_entry_only(const struct ct_symbols *symbols) {
+    uint64_t hash = 0;
+    for (size_t i = 0; symbols && i < symbols->module_count; i++) {
+        const struct module *module = &symbols->modules[i];
+        for (size_t k = 0; k < module->count; k++) {
+            const struct function *f = &module->functions[k];
+            if (f->info ? f->info->entry_only : f->line && line_is_entry_only(f->line))
+                hash = (hash ^ ((uint64_t)module->info.id << 32 | k)) * 0x100000001b3u;
+        }
+    }
+    return hash;
+}
+
 const char *ct_symbols_problem(const struct ct_symbols *symbols) {
     return symbols ? symbols->problem : "there is no memory for it";
 }

@@ -3,6 +3,7 @@
 #ifndef CT_TRACE_VALUE_TEXT_H
 #define CT_TRACE_VALUE_TEXT_H
 
+#include "symbols/library_calls.h"
 #include "symbols/parameters.h"
 #include "trace/arguments.h"
 #include "trace/constants.h"
@@ -13,6 +14,7 @@ struct ct_memory {
     const struct ct_trace_detail *detail;
     struct ct_constants *constants; /* NULL: none */
     size_t process;
+    const struct ct_library_call *call; /* NULL: not known */
 };
 
 /* The first `have` bytes of the value are known; if the type is larger, (parts of) the value are unknown. */

@@ -192,7 +192,7 @@ static void check_record(struct detail_check *check, uint64_t sequence, const ui
         report_problem(check, P_SHAPE, sequence, "is of type %u, which does not exist", event->event_type);
         return;
     }
-    if (event->flags & ~(ATF_DETAIL_VECTORS | ATF_DETAIL_STRINGS))
+    if (event->flags & ~(ATF_DETAIL_VECTORS | ATF_DETAIL_STRINGS | ATF_DETAIL_ERRNO))
         report_problem(check, P_SHAPE, sequence, "has unknown flags %x", event->flags);
     if (ct_details_parse(record, event, arch, &detail) != 0) {
         report_problem(check, P_SHAPE, sequence, "is too short for its contents");

@@ -87,7 +87,26 @@ static void check_addresses(void) {
     uint64_t before = text_fingerprint();
     E2E_CHECK(ct_hooks_record(e2e_hooks, (void *)nonsense) < 0);
     E2E_EQUAL(text_fingerprint(), before);
+    char reason[300] = "";
+    E2E_EQUAL(ct_hooks_reason(e2e_hooks, reason, sizeof reason), 0);
+    E2E_CHECK(!strncmp(reason, "nonsense (0x", 12) && strstr(reason, ct_hook_skip_text(CT_HOOK_SKIP_UNDECODABLE)));
     free(heap);
+}
+
+static void check_names(void) {
+    void *found = NULL, *in_module = NULL;
+    E2E_EQUAL(ct_hooks_find(e2e_hooks, "three", &found), 0);
+    E2E_CHECK(found == (void *)three);
+    E2E_EQUAL(ct_hooks_find(e2e_hooks, "libc.so.6!qsort", &in_module), 0);
+    E2E_EQUAL(ct_hooks_find(e2e_hooks, "qsort", &found), 0);
+    E2E_CHECK(found == in_module && in_module == (void *)qsort);
+    found = NULL;
+    E2E_EQUAL(ct_hooks_find(e2e_hooks, "libc.so.6!three", &found), CT_ERR_NOT_FOUND);
+    E2E_EQUAL(ct_hooks_find(e2e_hooks, "no such function", &found), CT_ERR_NOT_FOUND);
+    E2E_EQUAL(ct_hooks_find(e2e_hooks, "thre*", &found), CT_ERR_NOT_FOUND); /* a name, not a glob */
+    E2E_EQUAL(ct_hooks_find(e2e_hooks, "libnone.so!three", &found), CT_ERR_NOT_FOUND);
+    E2E_EQUAL(ct_hooks_find(e2e_hooks, "", &found), CT_ERR_INVALID_ARGUMENT);
+    E2E_CHECK(!found);
 }
 
 static void check_hooked(void) {
@@ -259,6 +278,7 @@ int main(int argc, char **argv) {
         E2E_EQUAL(ct_hooks_revert(e2e_hooks, ct_hooks_record(e2e_hooks, (void *)one)), 0);
         uint64_t before = text_fingerprint();
         check_addresses();
+        check_names();
         check_hooked();
         check_numbers();
         check_states();

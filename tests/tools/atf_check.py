@@ -149,7 +149,7 @@ def read_records(data, at, end):
 
 def check_payload(number, kind, flags, payload):
     """The function of a call or return, 0 of a signal."""
-    expect(flags & ~3 == 0, "record %d has unknown flags" % number)
+    expect(flags & ~7 == 0, "record %d has unknown flags" % number)
     if kind == 5:
         expect(len(payload) == DETAIL_SIGNAL.size, "record %d has %d bytes of a signal" % (number, len(payload)))
         signal, code, fault, *registers = DETAIL_SIGNAL.unpack_from(payload)
@@ -158,7 +158,7 @@ def check_payload(number, kind, flags, payload):
     function, *registers, back, frame, stack, stack_size, reserved = DETAIL_CALL.unpack_from(payload)
     expect(reserved == 0, "reserved bytes of record %d in use" % number)
     expect(stack_size <= 512 and stack_size % 8 == 0, "record %d has %d bytes of stack" % (number, stack_size))
-    expected = DETAIL_CALL.size + stack_size + (128 if flags & 1 else 0)
+    expected = DETAIL_CALL.size + stack_size + (128 if flags & 1 else 0) + (8 if flags & 4 else 0)
     expect(len(payload) == expected or (flags & 2 and len(payload) > expected),
            "record %d is not as long as it says" % number)
     return function, "%s %x(%s) sp %x stack %d" % ("CALL" if kind == 3 else "RETURN", function,

@@ -108,10 +108,12 @@ static bool is_segment_full(void) {
     return s->turns + 1 >= s->chunks && !((at + b->call_size - 1) & bytes);
 }
 
-/* Returns are smaller than calls: sooner or later the end is met. */
+/* Returns are smaller than calls: sooner or later the end is met, if they come in no pattern. */
 static void fill_up(void) {
-    for (int i = 0; !is_segment_full(); i++) {
-        if (i % 3)
+    static unsigned random = 1;
+    while (!is_segment_full()) {
+        random = random * 1103515245u + 12345u;
+        if (random >> 16 & 1)
             (void)stub_entry(7);
         else
             (void)stub_leaf(7);

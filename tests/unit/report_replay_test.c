@@ -192,12 +192,12 @@ static void minimum_duration(void **state) {
 static void time_range(void **state) {
     (void)state;
     check_one(
-        NESTED, &(struct ct_replay_options){.from_ns = SAMPLE_START + 30, .to_ns = SAMPLE_START + 95},
+        NESTED, &(struct ct_replay_options){.select.from_ns = SAMPLE_START + 30, .select.to_ns = SAMPLE_START + 95},
         "30/1000    recurse{\n40/1000     other=10\n60/1000    }recurse=30\n70/1000   }recurse=50\n80/1000  }work=70\n"
         "90/1000  other=5 open\n95/1000 }main=95 open");
-    check_one(NESTED, &(struct ct_replay_options){.from_ns = SAMPLE_START + 75, .min_ns = 60},
+    check_one(NESTED, &(struct ct_replay_options){.select.from_ns = SAMPLE_START + 75, .min_ns = 60},
               "80/1000  }work=70\n100/1000 }main=100");
-    check_one(NESTED, &(struct ct_replay_options){.from_ns = SAMPLE_START + 1000}, "");
+    check_one(NESTED, &(struct ct_replay_options){.select.from_ns = SAMPLE_START + 1000}, "");
 }
 
 /* ---- stopping, and a long trace ---- */

@@ -39,6 +39,30 @@ class Config(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(self.made(), ["here it is"])
 
+    def read(self, *words):
+        return subprocess.run([CONTRAIL, *words], capture_output=True, text=True, cwd=self.dir, timeout=60)
+
+    def test_readers_look_there_too(self):
+        self.write("output = here\nquiet = yes\n")
+        self.assertEqual(self.spawn().returncode, 0)
+        self.assertIn("Trace      here/session_", self.read("info").stdout)
+        self.assertEqual(self.read("stalk", "--quiet", "true").returncode, 0)
+        self.assertEqual(self.made(), ["here"])
+        self.assertEqual(self.read("export", "-f", "folded", "-o", "out").returncode, 0)
+        os.unlink(os.path.join(self.dir, ".contrail.conf"))
+        self.assertIn("no trace found under ./traces", self.read("info").stderr)
+
+    def test_a_trace_without_events_is_not_the_newest(self):
+        self.write("quiet = yes\n")
+        self.assertEqual(self.read("stalk", "--quiet", "--events", "none", "true").returncode, 0)
+        (empty,) = os.listdir(os.path.join(self.dir, "traces"))
+        self.assertIn(empty, self.read("info").stdout)
+        self.spawn()
+        self.read("stalk", "--quiet", "--events", "none", "true")
+        first, second, third = sorted(os.listdir(os.path.join(self.dir, "traces")),
+                                      key=lambda name: os.stat(os.path.join(self.dir, "traces", name)).st_mtime_ns)
+        self.assertIn(second, self.read("info").stdout)
+
     def test_command_line_prevails(self):
         self.write("output = a\nquiet = yes\n")
         done = self.spawn("--output", "b")

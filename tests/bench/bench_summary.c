@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What summaries save: questions to a trace of 20 million events (one thread, packed), answered by reading everything
+ * and with a summary, side by side; and what the summary costs. Seconds are processor time; the best of three counts.
+ *
+ * Files go to TMPDIR (default /tmp). */
+#include "tests/tools/place_of.h"
+#include "abi/atf.h"
+#include "base/json_write.h"
+#include "report/calls.h"
+#include "report/functions.h"
+#include "report/replay.h"
+#include "trace/reader.h"
+#include "trace/summary.h"
+#include "trace/writer.h"
+#include <contrail/session.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define EVENTS 20000000u
+
+enum { FUNCTIONS = 400, DEPTH = 40, ROUNDS = 3 };
+
+static char directory[300];
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void must(int status, const char *what) {
+    if (!status)
+        return;
+    fprintf(stderr, "%s: %s\n", what, ct_status_text(status));
+    exit(1);
+}
+
+/* ---- a trace ---- */
+
+static uint32_t pick(uint32_t limit) {
+    static uint64_t state = 0x9e3779b97f4a7c15u;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 33) % limit;
+}
+
+/* Functions call some others; each part of the run has functions of its own. */
+static void write_thread(void) {
+    const struct ct_trace_format format = {.encoding = CT_SESSION_FORMAT_PACKED};
+    struct ct_thread_writer *writer;
+    uint64_t stack[DEPTH], ns = 1000000000;
+    uint32_t depth = 0, left = EVENTS;
+    must(ct_thread_writer_open_as(&writer, place_of(directory), 1, 1000, &format), "a thread's file");
+    while (left) {
+        size_t room;
+        struct atf_index_event *to = ct_thread_writer_reserve(writer, &room);
+        room = room < left ? room : left;
+        for (size_t i = 0; i < room; i++) {
+            bool call = depth == 0 || (depth < DEPTH && pick(2));
+            uint32_t part = (EVENTS - left) / (EVENTS / 20) * 15;
+            if (call)
+                stack[depth] = UINT64_C(1) << 32 | (part + (depth * 5 + pick(4)) % 60) % FUNCTIONS;
+            else
+                depth--;
+            to[i] = (struct atf_index_event){ns += 12 + pick(60),          stack[depth], 1000,
+                                             call ? ATF_CALL : ATF_RETURN, depth,        ATF_NO_DETAIL};
+            depth += call;
+        }
+        ct_thread_writer_commit(writer, room);
+        left -= (uint32_t)room;
+    }
+    must(ct_thread_writer_close(writer), "closing a thread's file");
+}
+
+static void write_trace(void) {
+    struct ct_symbols_writer *symbols;
+    struct ct_json json = {0};
+    char name[64];
+    must(ct_symbols_writer_open(&symbols, place_of(directory)), "symbols");
+    ct_symbols_writer_module(symbols, 1, "/usr/bin/bench", "00", 0x1000);
+    for (uint64_t i = 0; i < FUNCTIONS; i++) {
+        snprintf(name, sizeof name, "function_%llu", (unsigned long long)i);
+        ct_symbols_writer_function(symbols, UINT64_C(1) << 32 | i, 64 * i, 64, name, "", "");
+    }
+    must(ct_symbols_writer_close(symbols), "symbols");
+    ct_json_begin(&json, NULL, '{');
+    ct_json_bool(&json, "complete", true);
+    ct_json_end(&json, '}');
+    must(ct_trace_write_manifest(place_of(directory), &json), "manifest");
+    ct_json_free(&json);
+    write_thread();
+}
+
+static uint64_t size_of(const char *name) {
+    char path[400];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/thread_1/%s", directory, name);
+    return stat(path, &status) == 0 ? (uint64_t)status.st_size : 0;
+}
+
+/* ---- the summary itself ---- */
+
+static double read_bare(struct ct_trace *trace) {
+    struct ct_trace_cursor *cursor;
+    struct ct_trace_event event;
+    double start = now();
+    must(ct_trace_cursor_open_thread(&cursor, trace, 0, 0), "cursor");
+    while (ct_trace_cursor_next(cursor, &event))
+        ;
+    ct_trace_cursor_close(cursor);
+    return now() - start;
+}
+
+static double open_summary(struct ct_trace *trace, const struct ct_facts *facts) {
+    struct ct_summary *summary;
+    double start = now();
+    must(ct_summary_open(&summary, trace, 0, &(struct ct_summary_options){.facts = facts}), "summary");
+    ct_summary_close(summary);
+    return now() - start;
+}
+
+static void measure_summary(struct ct_trace *trace, const struct ct_facts *facts) {
+    double bare = read_bare(trace), made = open_summary(trace, facts), loaded = open_summary(trace, facts);
+    double again = read_bare(trace), size = (double)size_of("index.ctp");
+    bare = again < bare ? again : bare;
+    printf("%u events, %.1f MB\n", EVENTS, size / 1e6);
+    printf("  reading all events             %8.1f ms\n", bare * 1e3);
+    printf("  making the summary, once       %8.1f ms   %6.2f x reading\n", made * 1e3, made / bare);
+    printf("  loading the summary            %8.2f ms   %.2f %% of the file\n", loaded * 1e3,
+           (double)size_of(CTS_FILE) * 100 / size);
+}
+
+/* ---- questions ---- */
+
+static int on_line(void *arg, const struct ct_replay_line *line) {
+    *(uint64_t *)arg += line->time_ns != 0;
+    return 0;
+}
+
+static double ask_replay(struct ct_trace *trace, const struct ct_select *select, uint64_t *answer) {
+    const struct ct_replay_options options = {.select = *select};
+    double start = now();
+    *answer = 0;
+    must(ct_replay(trace, &options, on_line, answer), "replay");
+    return now() - start;
+}
+
+static double ask_report(struct ct_trace *trace, const struct ct_select *select, uint64_t *answer) {
+    const struct ct_report_options options = {.select = *select, .workers = 1};
+    struct ct_report *report;
+    double start = now();
+    must(ct_report_make(&report, trace, &options), "report");
+    *answer = report->calls;
+    ct_report_free(report);
+    return now() - start;
+}
+
+static double ask_slowest(struct ct_trace *trace, const struct ct_select *select, uint64_t *answer) {
+    struct ct_calls *calls;
+    double start = now();
+    must(ct_calls_find(&calls, trace, select, CT_CALLS_SLOWEST, 10, NULL), "slowest");
+    *answer = calls->fitting + calls->at[9].sequence;
+    ct_calls_free(calls);
+    return now() - start;
+}
+
+static void compare(struct ct_trace *trace, const char *what,
+                    double (*ask)(struct ct_trace *trace, const struct ct_select *select, uint64_t *answer),
+                    const struct ct_select *select) {
+    double whole = 1e9, with = 1e9;
+    uint64_t a, b;
+    for (int i = 0; i < ROUNDS; i++) {
+        trace->summary.least = UINT64_MAX;
+        double spent = ask(trace, select, &a);
+        whole = spent < whole ? spent : whole;
+        trace->summary.least = 0;
+        spent = ask(trace, select, &b);
+        with = spent < with ? spent : with;
+        if (a != b)
+            must(CT_ERR_BAD_FILE, what);
+    }
+    printf("  %-36s %8.1f ms   with a summary %7.2f ms   %7.1f x\n", what, whole * 1e3, with * 1e3, whole / with);
+}
+
+static void ask_everything(struct ct_trace *trace) {
+    static const char *const one[] = {"function_7", NULL}, *const none[] = {"nothing", NULL};
+    const uint64_t start = 1000000000, length = EVENTS * UINT64_C(41);
+    compare(trace, "replay of 1 ms at 90 %", ask_replay,
+            &(struct ct_select){.from_ns = start + length / 10 * 9, .to_ns = start + length / 10 * 9 + 1000000});
+    compare(trace, "replay of 1 ms at 10 %", ask_replay,
+            &(struct ct_select){.from_ns = start + length / 10, .to_ns = start + length / 10 + 1000000});
+    compare(trace, "report of 10 ms at 50 %", ask_report,
+            &(struct ct_select){.from_ns = start + length / 2, .to_ns = start + length / 2 + 10000000});
+    compare(trace, "the 10 slowest calls", ask_slowest, &(struct ct_select){0});
+    compare(trace, "replay of a function of one part", ask_replay, &(struct ct_select){.functions = one});
+    compare(trace, "replay of a function that is not there", ask_replay, &(struct ct_select){.functions = none});
+}
+
+int main(void) {
+    const char *root = getenv("TMPDIR");
+    char session[200], command[300];
+    struct ct_trace *trace;
+    struct ct_facts facts;
+    snprintf(session, sizeof session, "%s/contrail-summary-XXXXXX", root ? root : "/tmp");
+    if (!mkdtemp(session))
+        return 1;
+    snprintf(directory, sizeof directory, "%s/pid_1", session);
+    mkdir(directory, 0700);
+    write_trace();
+    must(ct_trace_open(&trace, directory, NULL, 0), "trace");
+    must(ct_facts_load(&facts, trace), "facts");
+    measure_summary(trace, &facts);
+    ask_everything(trace);
+    ct_facts_free(&facts);
+    ct_trace_close(trace);
+    snprintf(command, sizeof command, "rm -rf '%s'", session);
+    return system(command) != 0;
+}

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What values of calls are captured and shown, and triggers that look at them.
+
+usage: values.py CONTRAIL [unittest arguments]"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+import session_case
+
+ERRORS = r"""
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+__attribute__((noipa)) int load(const char *name) {
+    int fd = open(name, O_RDONLY);
+    if (fd >= 0) close(fd);
+    return fd < 0 ? -1 : 0;
+}
+__attribute__((noipa)) int fails_quietly(int x) { return x ? -1 : 0; }
+__attribute__((noipa)) void sets(int x) { errno = x; }
+static void *work(void *arg) { load("/nonexistent/thread"); return arg; }
+int main(void) {
+    pthread_t thread;
+    load("/nonexistent/first");
+    load("/nonexistent/again"); /* errno stays what it is: only open is known to set it */
+    fails_quietly(1);
+    load("/dev/null");
+    sets(33);
+    sets(0);
+    pthread_create(&thread, NULL, work, NULL);
+    pthread_join(thread, NULL);
+    return 0;
+}
+"""
+
+
+class Values(session_case.SessionCase):
+    def replay(self, *options):
+        done = subprocess.run([session_case.CONTRAIL, "replay", "--args", "--json", *options, self.session()],
+                              capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
+
+    def ends(self, name):
+        """The lines on which calls of this function end, in order."""
+        return [line for line in self.replay() if line.get("function") == name and "duration_ns" in line]
+
+    def text(self):
+        done = subprocess.run([session_case.CONTRAIL, "replay", "--args", self.session()], capture_output=True,
+                              text=True, check=True)
+        return done.stdout
+
+
+class Errors(Values):
+    def check(self, *options, library=True):
+        program = self.build("errors", ERRORS, "-g", *options)
+        _, manifests = self.record(program, options=["--detail", "always"])
+        self.assertTrue(manifests[0]["detail"]["errno"])
+        self.assertEqual([line.get("errno") for line in self.ends("load")], [2, None, None, 2])
+        self.assertEqual([line.get("errno") for line in self.ends("fails_quietly")], [None])
+        self.assertEqual([line.get("errno") for line in self.ends("sets")], [33, None])
+        if library:  # the name of the function is that of the C library's own symbol
+            opened = [line for line in self.ends("open") + self.ends("open64") + self.ends("__open64")]
+            self.assertEqual(sorted(line.get("errno", 0) for line in opened), [0, 2, 2, 2])
+
+    def test_dynamic(self):
+        self.check()
+        self.assertIn("load = -1 ENOENT", self.text())
+        self.assertIn("errno=EDOM", self.text())
+
+    def test_static(self):
+        self.check("-static", library=False)
+
+    @unittest.skipUnless(shutil.which("musl-gcc"), "there is no musl")
+    def test_musl(self):
+        source = self.write("errors.c", ERRORS)
+        subprocess.run(["musl-gcc", "-O1", "-o", self.path("errors"), source], check=True)
+        _, manifests = self.record(self.path("errors"), options=["--detail", "always"])
+        self.assertTrue(manifests[0]["detail"]["errno"])
+        self.assertEqual([line.get("errno") for line in self.ends("load")], [2, None, None, 2])
+
+    def test_without_a_library(self):
+        """Nothing is captured, and the manifest says why."""
+        source = self.write("bare.c", "void _start(void) { __asm__ volatile(\"syscall\" : : \"a\"(60), \"D\"(0)); }\n")
+        subprocess.run(["gcc", "-O1", "-static", "-nostdlib", "-o", self.path("bare"), source], check=True)
+        _, manifests = self.record(self.path("bare"), options=["--detail", "always"])
+        self.assertFalse(manifests[0]["detail"]["errno"])
+        self.assertIn("__errno_location", manifests[0]["detail"]["errno_unknown"])
+
+
+TRIGGERS = r"""
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((noipa)) int give(int fd, long size, const char *name) { return fd + (int)size + (name == 0); }
+__attribute__((noipa)) int fails(int error) { if (error) errno = error; return -1; }
+int main(void) {
+    char *heap = strdup("/srv/a.conf");
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(pages + 4096, 4096);
+    memcpy(pages + 4096 - 6, "x.conf", 6); /* ends with its page, without a 0 */
+    give(1, 5000, "a"), give(2, 4096, heap), give(2, -1, (char *)8), give(2, 1, pages + 4096 - 6), give(2, 9000, "b");
+    fails(ENOENT), fails(ENOENT), fails(0), fails(EINTR);
+    close(open("/nonexistent/1", O_RDONLY)), close(open("/nonexistent/2", O_RDONLY)), close(open("/", O_RDONLY));
+    return 0;
+}
+"""
+
+
+class Triggers(Values):
+    def marks(self, *triggers):
+        """How often each trigger has marked."""
+        program = self.build("triggers", TRIGGERS)
+        done, manifests = self.record(program, options=[o for t in triggers for o in ("--trigger", t)])
+        counts = {t: 0 for t in triggers}
+        for window in manifests[0]["windows"]:
+            for reason in window["reasons"]:
+                counts[reason["trigger"]] += reason["count"]
+        self.stderr = done.stderr
+        return [counts[t] for t in triggers]
+
+    def test_arguments(self):
+        self.assertEqual(self.marks("call=give:arg1:gt:4096", "call=give:arg1:gt:4096 and arg0:eq:2",
+                                    "call=give:arg1:lt:0", "call=give:arg0:ne:2", "symbol=give"), [2, 1, 1, 1, 5])
+        self.assertNotIn("fit", self.stderr)
+
+    def test_texts(self):
+        self.assertEqual(self.marks("call=give:arg2:like:*.conf", "call=give:arg2:like:?", "call=give:arg2:like:*"),
+                         [2, 2, 4])
+
+    def test_errors(self):
+        self.assertEqual(self.marks("return=fails:errno:eq:ENOENT", "return=fails:errno:ne:ENOENT and lt:0",
+                                    "return=libc.*!open:errno:eq:ENOENT", "return=fails:eq:-1"), [1, 1, 2, 4])
+
+    def test_fits_nothing(self):
+        self.assertEqual(self.marks("call=nosuch:arg0:eq:1", "symbol=give"), [0, 5])
+        self.assertIn('the trigger "call=nosuch:arg0:eq:1" fits no function', self.stderr)
+
+
+if __name__ == "__main__":
+    session_case.CONTRAIL = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
