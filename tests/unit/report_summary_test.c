@@ -133,6 +133,7 @@ static const struct random_trace traces[] = {
     {.seed = 106, .threads = 2, .events = 20000, .stacks = 2, .keep = 30000},
     {.seed = 107, .threads = 1, .events = 30000, .raw = true},
     {.seed = 108, .threads = 1, .events = 10000, .back = true},
+    {.seed = 109, .threads = 2, .events = 20000, .waits = 40, .calm = true},
 };
 
 static uint64_t next_random(void) {
