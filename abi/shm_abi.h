@@ -81,13 +81,17 @@ _Static_assert(sizeof(struct ct_shm_thread) == 128, "two cache lines");
  * overwriting it, and takes another one. If none is free it overwrites its own, and the oldest records are dropped; in
  * lossless mode it hands the segment over and waits.
  *   FREE → OWNED (agent) → FROZEN (agent) → FREE (controller, which has cleared it); OWNED → FREE: its thread has ended
+ *   OWNED → KEPT → OWNED (agent): a full segment whose records the pre-roll needs, until the thread fills it again
+ *   OWNED → OPEN (agent): copies of records of calls that are still open, one in each slot of the size of a call's
+ *   record. A slot is used again only when its call has returned and the controller has seen all marks.
  * The state's word names the thread's slot too: what a handler that jumps away leaves there is freed with its thread. A
  * record counts only if its check word is right and names the thread that owns the segment, and if it overlaps no other
  * record: a stub that a signal handler interrupted may write its record to a place that belongs to somebody else by
  * then. All bytes of a record are written, so nothing of an older one is left in it. The controller may read a segment
  * that is in use, and leaves out the part that the thread may be writing. */
 #define CT_SHM_DETAIL_CHUNK 8192u
-enum ct_segment_state { CT_SEGMENT_FREE, CT_SEGMENT_OWNED, CT_SEGMENT_FROZEN };
+#define CT_SHM_SMALL_CHUNKS 2u /* of the smallest segments */
+enum ct_segment_state { CT_SEGMENT_FREE, CT_SEGMENT_OWNED, CT_SEGMENT_FROZEN, CT_SEGMENT_KEPT, CT_SEGMENT_OPEN };
 #define CT_SEGMENT_STATE(word)       ((word)&0xff)
 #define CT_SEGMENT_SLOT(word)        ((word) >> 8)
 #define CT_SEGMENT_WORD(state, slot) ((uint32_t)(state) | (uint32_t)(slot) << 8)
@@ -98,10 +102,11 @@ struct ct_shm_segment {
     uint32_t chunk, chunks;             /* controller, before the start */
     uint32_t serial;                    /* agent: 1, 2, 3 ... within its thread */
     uint64_t begin;                     /* agent: counter value, stored last when it is taken; 0: not yet */
-    uint64_t frozen;                    /* agent: counter value when it was handed over */
+    uint64_t frozen;                    /* agent: counter value when it was handed over, or was full and is kept */
     uint32_t turns;                     /* agent: chunks of it that were filled, at least */
     uint32_t marks;                     /* agent: control.mark_serial when it was taken */
-    uint64_t reserved[2];
+    uint32_t again;                     /* agent: the thread fills it again, it holds older records as well */
+    uint32_t reserved[3];
 };
 _Static_assert(sizeof(struct ct_shm_segment) == 64, "one cache line");
 
@@ -213,7 +218,9 @@ struct ct_shm_request {
     uint64_t argument; /* agent: EXEC: address of the path */
     int32_t directory; /* agent: EXEC: descriptor that the path is relative to, or AT_FDCWD */
     int32_t answer;    /* controller: 1: yes */
-    uint32_t reserved[8];
+    uint64_t asked;    /* agent: CPU counter when it was posted */
+    uint64_t resumed;  /* agent: CPU counter when its thread went on */
+    uint32_t reserved[4];
 };
 _Static_assert(sizeof(struct ct_shm_request) == 64, "one cache line");
 
@@ -279,6 +286,13 @@ struct ct_shm_control {
     uint64_t reserved, reserved_size; /* one range of memory, from the beginning of this mapping on; 0: none */
     uint64_t boot;                    /* struct ct_boot, once it is written; 0: not yet */
     struct ct_shm_trigger triggers[CT_TRIGGER_BITS]; /* controller */
+    /* controller: mark_serial when it last had taken everything that marks wanted. While the two differ, nothing that
+     * a thread had when the mark was made is overwritten. */
+    uint32_t looked;
+    uint32_t share;             /* controller: how many of the large segments a thread may have */
+    uint64_t pre_counts;        /* controller: the pre-roll, in counts of the counter; 0: threads keep one segment */
+    uint32_t pre_records;       /* controller: the pre-roll in records; 0: it is not given */
+    uint32_t large;             /* controller, before the start: the number of large segments, which come first */
     int64_t errno_offset;       /* controller, before the start: of errno from the thread pointer; 0: not known */
     uint64_t conditions_offset; /* controller, before the start */
     uint32_t strings;           /* controller, before the start: most bytes of a text; a multiple of 8; 0: none */

@@ -31,10 +31,14 @@ struct ct_trace_process {
     size_t size;
     int pid;
     const char *directory;
-    const char *manifest; /* the JSON text */
-    bool complete;        /* the recorder finished it */
-    uint64_t time_start_ns, time_end_ns;
+    const char *manifest;                /* the JSON text */
+    bool complete;                       /* the recorder finished it */
+    bool recording_known; /* false, of older versions: the recording's times are those of the first and last event */
+    uint64_t time_start_ns, time_end_ns; /* of the first and the last event */
     uint64_t module_count, thread_count;
+    /* From when until when it was recorded, whether or not there were events. Of a trace that is not complete, the end
+     * is at most about a second too early. */
+    uint64_t recording_start_ns, recording_end_ns;
 };
 size_t ct_trace_process_count(const struct ct_trace *trace);
 const struct ct_trace_process *ct_trace_process_at(const struct ct_trace *trace, size_t index);

@@ -39,11 +39,15 @@ const struct ct_option ct_record_option_table[] = {
      .initial = "marked", .choices = details},
     {"trigger", 't', CT_OPTION_LIST, AT(triggers), "TRIGGER", "mark the moment when this happens, see below"},
     {"pre-roll-ms", 0, CT_OPTION_NUMBER, AT(pre_roll_ms), "N",
-     "write detail from N milliseconds before a mark (default: 1000, or 0 with --pre-roll-events)", .max = 3600000},
+     "write detail from N milliseconds before a mark (default: 1000, or 0 with --pre-roll-events; see --detail-mem)",
+     .max = 3600000},
     {"post-roll-ms", 0, CT_OPTION_NUMBER, AT(post_roll_ms), "N",
-     "write detail up to N milliseconds after a mark (default: 1000, or 0 with --post-roll-events)", .max = 3600000},
+     "write detail up to N milliseconds after a mark (default: 1000 but at most 10,000 calls and returns, or 0 with "
+     "--post-roll-events)",
+     .max = 3600000},
     {"pre-roll-events", 0, CT_OPTION_NUMBER, AT(pre_roll_events), "N",
-     "write the last N calls and returns of the thread before a mark; with --pre-roll-ms whichever reaches further",
+     "write the last N calls and returns of each thread before a mark; with --pre-roll-ms whichever reaches further "
+     "(default: the last 100, however old)",
      .min = 1, .max = 1ull << 32},
     {"post-roll-events", 0, CT_OPTION_NUMBER, AT(post_roll_events), "N",
      "write the next N calls and returns of the thread after a mark", .min = 1, .max = 1ull << 32},
@@ -57,8 +61,9 @@ const struct ct_option ct_record_option_table[] = {
      "counted",
      .max = 1000000000},
     {"detail-mem", 0, CT_OPTION_SIZE, AT(detail_memory), "SIZE",
-     "shared memory for detail that has not been marked, or is not on disk yet", .initial = "32M", .min = 1 << 20,
-     .max = 1ull << 36},
+     "shared memory for detail that has not been marked, or is not on disk yet (default: 32M, of which a thread has "
+     "1M); with this option, --pre-roll-ms or --pre-roll-events a thread has as much of it as the pre-roll needs",
+     .min = 1 << 20, .max = 1ull << 36},
     {"group", 0, CT_OPTION_STRING, AT(group), "NAME",
      "let this group read the trace; without it only its owner and root can, regardless of the umask"},
     {"redact", 0, CT_OPTION_FLAG, AT(redact), NULL,
@@ -73,6 +78,8 @@ const struct ct_option ct_record_option_table[] = {
      "give up when hooking takes longer than S seconds; the program then continues unrecorded (default: computed from "
      "the number of functions)",
      .min = 1000000, .max = 86400000000000},
+    {"cpu", 0, CT_OPTION_FLAG, AT(cpu), NULL,
+     "record when threads are on a processor too: on-CPU and off-CPU time of each call"},
     {"no-children", 0, CT_OPTION_FLAG, AT(no_children), NULL,
      "leave processes that it forks, and programs that it executes, unrecorded"},
     {"no-cache", 0, CT_OPTION_FLAG, AT(no_cache), NULL,
@@ -152,6 +159,7 @@ void ct_record_session_options(const struct ct_record_options *o, struct ct_sess
         .metrics_file = o->metrics_file,
         .group = o->group,
         .redact = o->redact,
+        .cpu = o->cpu,
         .cache_size = (size_t)o->cache_size,
     };
     if (o->keep)

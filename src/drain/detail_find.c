@@ -175,7 +175,7 @@ size_t ct_detail_find(struct ct_drain *drain, const struct ct_drain_thread *t, u
     if (!taken)
         return 0;
     s.last = last;
-    s.wrapped = __atomic_load_n(&shared->turns, __ATOMIC_RELAXED) >= chunks;
+    s.wrapped = __atomic_load_n(&shared->turns, __ATOMIC_RELAXED) >= chunks || shared->again;
     for (uint32_t used = s.wrapped ? chunks : shared->turns + 1; s.chunk < used && s.chunk < chunks; s.chunk++) {
         uint8_t *copy = s.detail->copy + (size_t)s.chunk * BYTES;
         s.source = ct_lane_detail_chunk(s.lane, chunk + s.chunk);
@@ -195,14 +195,15 @@ size_t ct_detail_find(struct ct_drain *drain, const struct ct_drain_thread *t, u
     return s.count;
 }
 
-uint64_t ct_detail_oldest(const struct ct_drain *drain, const struct ct_drain_thread *t, uint32_t segment,
+uint64_t ct_detail_oldest(const struct ct_drain *drain, const struct ct_drain_thread *t, uint32_t segment, bool full,
                           bool *wrapped) {
     const struct ct_shm_segment *shared = &drain->lane->segments[segment];
     uint64_t owner = CT_SHM_DETAIL_OWNER(t->slot, t->generation), oldest = 0, stamp;
     uint32_t chunk, chunks;
     ct_lane_segment(drain->lane, segment, &chunk, &chunks);
-    *wrapped = shared->turns >= chunks;
-    for (uint32_t i = 0; i < chunks && i <= shared->turns; i++) {
+    *wrapped = shared->turns >= chunks || shared->again;
+    uint32_t looks = full ? 1 : chunks; /* a full one begins with its oldest */
+    for (uint32_t i = 0; i < looks && i <= shared->turns; i++) {
         const uint8_t *source = ct_lane_detail_chunk(drain->lane, chunk + i);
         struct head h;
         if (!read_head(drain->lane, source, 0, &h) || h.owner != owner)

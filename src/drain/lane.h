@@ -41,6 +41,7 @@ struct ct_lane {
     uint64_t detail_key;
     struct ct_shm_segment *segments;
     uint32_t segments_of_class[CT_LANE_CLASSES]; /* our copy: the target could overwrite the segments' own */
+    uint32_t chunks_of_class[CT_LANE_CLASSES];
     struct ct_shm_mark *marks;
     struct ct_shm_more_marks *more_marks;
     struct ct_shm_regions *regions;

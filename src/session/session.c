@@ -153,7 +153,6 @@ static void complete_options(struct ct_session *s) {
         o->vectors = false;
         o->strings = 0;
     }
-    o->detail_memory = o->detail_memory ? o->detail_memory : DEFAULT_MEMORY;
     o->stack_bytes = o->stack_bytes ? o->stack_bytes : DEFAULT_STACK;
     o->max_depth = o->max_depth ? o->max_depth : DEFAULT_DEPTH;
     o->drain_interval_ms = o->drain_interval_ms ? o->drain_interval_ms : DEFAULT_INTERVAL;
