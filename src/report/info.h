@@ -6,6 +6,7 @@
 
 #include "report/crash.h"
 #include "trace/facts.h"
+#include "trace/wall.h"
 #include <contrail/hook.h>
 #include <contrail/session.h>
 
@@ -48,7 +49,7 @@ struct ct_info {
     const struct ct_trace_process *process;
     const char *command_line, *tool, *host, *os, *kernel, *arch; /* "" when not known */
     bool redacted;
-    char started[24]; /* local time, from the session's name; "" */
+    char started[CT_WALL_TEXT]; /* local time of the first event, or when the session was made (its name); "" */
     uint64_t duration_ns;
     uint64_t waited_ns;                 /* of it: a thread waited for the recorder */
     uint64_t waits_more, waits_more_ns; /* waits that the manifest does not list */
