@@ -81,13 +81,17 @@ _Static_assert(sizeof(struct ct_shm_thread) == 128, "two cache lines");
  * overwriting it, and takes another one. If none is free it overwrites its own, and the oldest records are dropped; in
  * lossless mode it hands the segment over and waits.
  *   FREE → OWNED (agent) → FROZEN (agent) → FREE (controller, which has cleared it); OWNED → FREE: its thread has ended
+ *   OWNED → KEPT → OWNED (agent): a full segment whose records the pre-roll needs, until the thread fills it again
+ *   OWNED → OPEN (agent): copies of records of calls that are still open, one in each slot of the size of a call's
+ *   record. A slot is used again only when its call has returned and the controller has seen all marks.
  * The state's word names the thread's slot too: what a handler that jumps away leaves there is freed with its thread. A
  * record counts only if its check word is right and names the thread that owns the segment, and if it overlaps no other
  * record: a stub that a signal handler interrupted may write its record to a place that belongs to somebody else by
  * then. All bytes of a record are written, so nothing of an older one is left in it. The controller may read a segment
  * that is in use, and leaves out the part that the thread may be writing. */
 #define CT_SHM_DETAIL_CHUNK 8192u
-enum ct_segment_state { CT_SEGMENT_FREE, CT_SEGMENT_OWNED, CT_SEGMENT_FROZEN };
+#define CT_SHM_SMALL_CHUNKS 2u /* of the smallest segments */
+enum ct_segment_state { CT_SEGMENT_FREE, CT_SEGMENT_OWNED, CT_SEGMENT_FROZEN, CT_SEGMENT_KEPT, CT_SEGMENT_OPEN };
 #define CT_SEGMENT_STATE(word)       ((word)&0xff)
 #define CT_SEGMENT_SLOT(word)        ((word) >> 8)
 #define CT_SEGMENT_WORD(state, slot) ((uint32_t)(state) | (uint32_t)(slot) << 8)
@@ -98,10 +102,11 @@ struct ct_shm_segment {
     uint32_t chunk, chunks;             /* controller, before the start */
     uint32_t serial;                    /* agent: 1, 2, 3 ... within its thread */
     uint64_t begin;                     /* agent: counter value, stored last when it is taken; 0: not yet */
-    uint64_t frozen;                    /* agent: counter value when it was handed over */
+    uint64_t frozen;                    /* agent: counter value when it was handed over, or was full and is kept */
     uint32_t turns;                     /* agent: chunks of it that were filled, at least */
     uint32_t marks;                     /* agent: control.mark_serial when it was taken */
-    uint64_t reserved[2];
+    uint32_t again;                     /* agent: the thread fills it again, it holds older records as well */
+    uint32_t reserved[3];
 };
 _Static_assert(sizeof(struct ct_shm_segment) == 64, "one cache line");
 
@@ -140,19 +145,41 @@ CT_ASSERT_DETAIL_AT(call.stack, CT_DETAIL_STACK);
 CT_ASSERT_DETAIL_AT(ret.errno_before, CT_DETAIL_ERRNO);
 CT_ASSERT_DETAIL_AT(ret.errno_after, CT_DETAIL_RETURN_SIZE - 4);
 #undef CT_ASSERT_DETAIL_AT
+/* More values of an event, in a record of their own that comes before the event's: it has the same stamp and number, the
+ * kind CT_EVENT_VALUES, and its size in its hook. Pieces follow, each with its room. */
+struct ct_shm_piece {
+    uint64_t address; /* of what follows */
+    uint16_t size;    /* bytes that are known */
+    uint16_t room;    /* bytes that follow: a multiple of 8 */
+    uint32_t reserved;
+};
+_Static_assert(sizeof(struct ct_shm_piece) == 16, "piece");
+#define CT_VALUES_HEAD                        24u   /* offset of the first piece */
+#define CT_VALUES_MOST                        2040u /* bytes of a record; at least CT_DETAIL_RETURN_SIZE */
+#define CT_VALUES_HOOKS                       (1u << 24)
+#define CT_VALUES_HOOK(hook, size)            ((uint32_t)(hook) | (uint32_t)(size) / 8 << 24)
+#define CT_VALUES_SIZE(hook)                  (((hook) >> 24) * 8)
+#define CT_STRINGS_MOST                       256u /* bytes of one text */
+
 #define CT_SHM_DETAIL_OWNER(slot, generation) ((uint64_t)(slot) | (uint64_t)((generation)&0xffff) << 14)
 /* the key has its highest bit set, so zeroed memory is never a record */
 #define CT_SHM_DETAIL_OWNER_BITS 30
 
-/* Function triggers, which the agent evaluates at the call itself. control.rules_offset: by hook number, a bit for
- * each. */
+/* Function triggers, which the agent evaluates at the call itself. control.rules_offset: by hook number, 32 bits: one
+ * for each trigger, then CT_RULE_*. control.conditions_offset: struct ct_trigger_condition, CT_TRIGGER_CONDITIONS for
+ * each trigger. */
+#define CT_RULE_TRIGGERS        0xffffu
+#define CT_RULE_FAILS_MINUS_ONE (1u << 16) /* it sets errno when it returns -1; only where a trigger looks at errno */
+#define CT_RULE_FAILS_NULL      (1u << 17)
+#define CT_RULE_TEXTS           18         /* where six bits begin: arguments whose texts are captured */
+#define CT_RULE_IF_PRINTABLE    (1u << 24) /* ... if they look like texts */
 enum ct_shm_trigger_kind { CT_SHM_ON_NOTHING, CT_SHM_ON_CALL, CT_SHM_ON_RETURN, CT_SHM_ON_SLOW };
 struct ct_shm_trigger {
-    uint32_t kind, compare; /* controller; enum ct_trigger_compare */
-    int64_t value;          /* ON_RETURN */
-    uint64_t counts;        /* ON_SLOW: in counts of the time stamp counter */
-    uint32_t id;            /* the controller's name for it: bits are reused */
-    uint32_t reserved;
+    uint32_t kind;       /* controller */
+    uint32_t conditions; /* ON_CALL, ON_RETURN: how many there are */
+    uint64_t counts;     /* ON_SLOW: in counts of the time stamp counter */
+    uint32_t id;         /* the controller's name for it: bits are reused */
+    uint32_t reserved[3];
 };
 
 struct ct_shm_mark {
@@ -259,7 +286,16 @@ struct ct_shm_control {
     uint64_t reserved, reserved_size; /* one range of memory, from the beginning of this mapping on; 0: none */
     uint64_t boot;                    /* struct ct_boot, once it is written; 0: not yet */
     struct ct_shm_trigger triggers[CT_TRIGGER_BITS]; /* controller */
-    int64_t errno_offset; /* controller, before the start: of errno from the thread pointer; 0: not known */
+    /* controller: mark_serial when it last had taken everything that marks wanted. While the two differ, nothing that
+     * a thread had when the mark was made is overwritten. */
+    uint32_t looked;
+    uint32_t share;             /* controller: how many of the large segments a thread may have */
+    uint64_t pre_counts;        /* controller: the pre-roll, in counts of the counter; 0: threads keep one segment */
+    uint32_t pre_records;       /* controller: the pre-roll in records; 0: it is not given */
+    uint32_t large;             /* controller, before the start: the number of large segments, which come first */
+    int64_t errno_offset;       /* controller, before the start: of errno from the thread pointer; 0: not known */
+    uint64_t conditions_offset; /* controller, before the start */
+    uint32_t strings;           /* controller, before the start: most bytes of a text; a multiple of 8; 0: none */
 };
 _Static_assert(__builtin_offsetof(struct ct_shm_control, agent_state) == 56, "agent_state");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, liveness) == 128, "liveness");

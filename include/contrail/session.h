@@ -88,20 +88,21 @@ struct ct_session_options {
     int stack_bytes;               /* of each call; 0: 128; -1: none; a multiple of 8 up to 512 */
     bool vectors;                  /* vector argument registers too */
     unsigned detail_rate;          /* detail records per hook and second; 0: no limit */
-    size_t detail_memory;          /* bytes of the detail lane; 0: 32 MiB */
+    size_t detail_memory;          /* bytes of the detail lane; 0: 32 MiB, of which a thread has 1 */
     const char *const *triggers; /* what marks a moment ("symbol=GLOB", "crash", …), NULL-terminated; NULL: nothing */
     int pre_roll_ms, post_roll_ms;              /* detail that is written before and after a mark; 0: 1000; -1: none */
     uint64_t pre_roll_events, post_roll_events; /* and counted in detail records of its thread; 0: not used */
     const struct ct_session_stalk *stalk;       /* NULL: hooks. It is copied */
     const char *metrics_file;                   /* written again every second, Prometheus's text format; NULL: none */
     const char *group; /* the trace can be read by this group too; NULL: by nobody but its owner */
-    bool redact;       /* leave out stack bytes, vector registers and command lines */
+    bool redact;       /* leave out stack bytes, vector registers, texts and command lines */
     size_t cache_size; /* bytes of the cache of analyses; 0: 128 MiB */
     bool cpu;          /* when threads are on a processor too, if the kernel lets us */
     /* Called during long steps, on the session's thread; may be NULL. It returns non-zero to give up (Ctrl-C):
      * everything is undone. */
     int (*progress)(void *arg, const char *step, uint64_t done, uint64_t total);
     void *progress_arg;
+    size_t strings; /* most bytes (up to 256) of texts that arguments point to; 0: none are captured */
 };
 
 /* `options` may be NULL. Fails with CT_ERR_PERMISSION_DENIED and the like when the output directory cannot be made: the
@@ -124,6 +125,8 @@ enum ct_session_state ct_session_state(const struct ct_session *session);
 const char *ct_session_error(const struct ct_session *session);
 /* What the user should know about how it is recorded (lanes had to be smaller, ...): one sentence, or "". */
 const char *ct_session_note(const struct ct_session *session);
+/* Triggers that fit no function so far: one sentence, or "". */
+const char *ct_session_idle(const struct ct_session *session);
 /* The session's directory and the process's (…/pid_N), "" before there is one. */
 const char *ct_session_directory(const struct ct_session *session);
 const char *ct_session_process_directory(const struct ct_session *session);
@@ -184,6 +187,7 @@ struct ct_session_statistics {
     uint64_t detail_lost[CT_SESSION_LOSS_ROOM]; /* detail records that were wanted and are not written */
     uint64_t detail_bytes;                      /* written */
     uint64_t detail_reach_ns;                   /* how far back the detail in memory reaches now */
+    uint64_t detail_needed;                     /* memory that would have reached all pre-rolls; 0: none was cut */
     uint64_t marks, windows;                    /* moments that were marked, windows of detail that were written */
     enum ct_session_window window_state;        /* of the first process that is recorded */
     uint64_t signals;                           /* seen before they were delivered (--trigger crash, signal=NAME) */
@@ -214,7 +218,7 @@ bool ct_session_is_reachable(const struct ct_session *session);
 /* Commands that a session takes while it records: words, operand, what it does. The list exists once. */
 #define CT_SESSION_COMMAND_LIST(X)                                                                                     \
     X(STATUS, "status", "", "print events, losses, memory, threads, latency and the state of detail")                  \
-    X(MARK, "mark", "", "mark this moment: the detail around it is written")                                           \
+    X(MARK, "mark", "[ROLLS]", "mark this moment: the detail around it is written")                                    \
     X(TRIGGER_ADD, "trigger add", "TRIGGER", "mark moments from now on, like --trigger does")                          \
     X(TRIGGER_REMOVE, "trigger remove", "TRIGGER", "take a trigger back")                                              \
     X(TRIGGER_LIST, "trigger list", "", "print the triggers there are")                                                \

@@ -15,6 +15,9 @@
  * call, except for one look at the thread's stack when it takes its first segment. */
 #include "agent/agent_detail.h"
 #include "agent/agent_lane.h"
+#include "agent/agent_open.h"
+#include "agent/agent_values.h"
+#include "hook/frame.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -31,6 +34,7 @@ static struct {
     const uint16_t *segment_of_chunk;
     struct ct_shm_mark *marks;
     struct ct_shm_more_marks *more_marks;
+    const struct ct_trigger_condition *conditions;
     uint64_t pool, pool_end;
     bool on;
 } detail;
@@ -43,6 +47,7 @@ void ct_agent_detail_open(uint64_t shm) {
     detail.segment_of_chunk = (const uint16_t *)(shm + c->segment_of_chunk_offset);
     detail.marks = (struct ct_shm_mark *)(shm + CT_SHM_MARKS_OFFSET);
     detail.more_marks = (struct ct_shm_more_marks *)(shm + CT_SHM_MORE_MARKS_OFFSET);
+    detail.conditions = (const struct ct_trigger_condition *)(shm + c->conditions_offset);
     detail.pool = shm + c->detail_pool_offset;
     detail.pool_end = detail.pool + 2ull * BYTES * c->detail_chunk_count;
     detail.on = c->segment_count != 0;
@@ -52,9 +57,9 @@ void ct_agent_detail_open(uint64_t shm) {
  * pointer points to, or where a read just now worked. (A thread without a C library may have a thread pointer all the
  * same.) */
 static const uint32_t *find_errno(const struct ct_block *b) {
-    const uint64_t page = 4096, offset = (uint64_t)detail.control->errno_offset, at = b->thread_pointer + offset;
+    const uint64_t offset = (uint64_t)detail.control->errno_offset, at = b->thread_pointer + offset;
     uint32_t value;
-    bool near = (at ^ b->thread_pointer) < page, known = detail.on && offset && !(at & 3);
+    bool near = (at ^ b->thread_pointer) < ct_os_page_size(), known = detail.on && offset && !(at & 3);
     return known && (near || !ct_os_peek(at, &value, sizeof value)) ? (const uint32_t *)at : &b->no_errno;
 }
 
@@ -67,6 +72,7 @@ void ct_agent_detail_begin(struct ct_block *b) {
     b->detail_cursor = NO_SEGMENT;
     b->detail_bit = BYTES;
     b->detail_home = b->detail_serial = 0;
+    b->detail_open = b->detail_carried = b->detail_marking = 0;
     b->waits = 0;
     b->ordinal = CT_TAG_STEP;
     b->stack_low = b->stack_high = 0;
@@ -75,7 +81,7 @@ void ct_agent_detail_begin(struct ct_block *b) {
         return;
     b->fn_detail = (uint64_t)&ct_agent_detail_reserve;
     b->fn_mark = (uint64_t)&ct_agent_detail_mark;
-    b->rules = (const uint16_t *)((uint64_t)c + c->rules_offset);
+    b->rules = (const uint32_t *)((uint64_t)c + c->rules_offset);
     b->budgets = c->detail_rate ? (int32_t *)((uint64_t)c + c->budgets_offset) : NULL;
     b->stack_bytes = c->stack_bytes < 8 ? 8 : c->stack_bytes; /* the return address is always captured */
     b->vector_bytes = c->vectors ? VECTORS : 0;
@@ -145,7 +151,7 @@ static long take_segment(struct ct_block *b, uint32_t chunks, uint32_t *serial) 
         s->thread = b->lane_slot;
         s->thread_generation = detail.threads[b->lane_slot].generation;
         s->serial = *serial = __atomic_add_fetch(&b->detail_serial, 1, __ATOMIC_RELAXED);
-        s->turns = 0;
+        s->turns = s->again = 0;
         s->marks = __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED);
         __atomic_store_n(&s->begin, ct_os_timestamp(), __ATOMIC_RELEASE); /* acquired by the controller */
         return i;
@@ -201,7 +207,7 @@ static bool take_first(struct ct_block *b) {
     return true;
 }
 
-/* ---- turning to the next chunk ---- */
+/* ---- cursors and marks ---- */
 
 static bool is_past_chunk(uint64_t cursor) {
     return cursor > detail.pool && cursor <= detail.pool_end + BYTES && !(cursor & BYTES);
@@ -215,16 +221,21 @@ static bool is_persisting(void) {
     return __atomic_load_n(&detail.control->persisting, __ATOMIC_RELAXED);
 }
 
+/* Has the controller not taken yet what a mark wants? */
+static bool is_mark_pending(void) {
+    return __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED) !=
+           __atomic_load_n(&detail.control->looked, __ATOMIC_RELAXED);
+}
+
 static bool is_wanted(const struct ct_shm_segment *s) {
     return is_persisting() || s->marks != __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED);
 }
 
 /* Moves on to a segment of the thread's own size; `any`: if there is none, to any. Some are left for threads that have
- * none at all. */
+ * none at all, and for the records of marks. */
 static bool hand_over(struct ct_block *b, uint64_t cursor, uint32_t old, uint32_t old_serial, bool any) {
-    uint32_t serial;
-    if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <=
-        (int32_t)(detail.control->segment_count / NEWCOMERS))
+    uint32_t serial, left = b->detail_marking && any ? 0 : detail.control->segment_count / NEWCOMERS;
+    if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <= (int32_t)left)
         return false;
     long fresh = take_segment(b, b->detail_home, &serial);
     if (fresh < 0 && any)
@@ -254,29 +265,187 @@ static bool may_wait(void) {
     if (!detail.control->lossless || !is_persisting() || !ct_agent_lane_is_recording())
         return false;
     for (uint32_t i = 0; i < detail.control->segment_count; i++)
-        if (CT_SEGMENT_STATE(word_of(i)) != CT_SEGMENT_OWNED)
+        if (CT_SEGMENT_STATE(word_of(i)) == CT_SEGMENT_FREE || CT_SEGMENT_STATE(word_of(i)) == CT_SEGMENT_FROZEN)
             return true;
     return false;
 }
 
-/* `cursor` is past the end of a chunk. Would the next chunk overwrite something that is to be kept? */
-static void turn_to_next_chunk(struct ct_block *b, uint64_t cursor) {
+/* ---- open calls ---- */
+
+/* Takes a segment for the records of open calls. */
+static void take_open_segment(struct ct_block *b) {
+    uint32_t serial;
+    if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <=
+        (int32_t)(detail.control->segment_count / NEWCOMERS))
+        return;
+    long taken = take_segment(b, CT_SHM_SMALL_CHUNKS, &serial);
+    if (taken < 0)
+        return;
+    detail.segments[taken].turns = detail.segments[taken].chunks - 1; /* all of it may be in use */
+    if (change_word(b, (uint32_t)taken, CT_SEGMENT_WORD(CT_SEGMENT_OPEN, b->lane_slot)))
+        b->detail_open = (uint32_t)taken + 1;
+}
+
+/* `chunk` is about to be overwritten; `after` is the one that was filled after it, if that is known. */
+static void carry_open_calls(struct ct_block *b, uint32_t chunk, uint32_t after, bool known) {
+    const struct ct_shm_detail *newer = (const struct ct_shm_detail *)start_of(after);
+    struct ct_agent_old_chunk old = {start_of(chunk), known ? newer->stamp : ct_os_timestamp(), known};
+    const struct ct_shm_segment *s = b->detail_open ? &detail.segments[b->detail_open - 1] : NULL;
+    if (s)
+        ct_agent_open_trim(b, start_of(s->chunk));
+    if (!ct_agent_open_has(b, &old) || is_mark_pending())
+        return;
+    if (!s)
+        take_open_segment(b);
+    s = b->detail_open ? &detail.segments[b->detail_open - 1] : NULL;
+    if (s)
+        ct_agent_open_carry(b, &old, start_of(s->chunk), s->chunks);
+}
+
+/* ---- history: full segments that a pre-roll needs ----
+ *
+ * Only large segments are kept, and they come first in the table, so that a thread finds its own by a look at a few
+ * hundred words for each mebibyte that it fills. */
+
+struct history {
+    uint32_t count;
+    long oldest; /* -1: none */
+};
+
+static struct history find_history(const struct ct_block *b) {
+    struct history h = {0, -1};
+    for (uint32_t i = 0; i < detail.control->large; i++) {
+        if (word_of(i) != CT_SEGMENT_WORD(CT_SEGMENT_KEPT, b->lane_slot))
+            continue;
+        h.count++;
+        if (h.oldest < 0 || detail.segments[i].serial < detail.segments[h.oldest].serial)
+            h.oldest = i;
+    }
+    return h;
+}
+
+/* Does the pre-roll need the records of this chunk? */
+static bool is_chunk_needed(const struct ct_block *b, uint32_t chunk) {
+    const struct ct_shm_detail *r = (const struct ct_shm_detail *)start_of(chunk);
+    const struct ct_shm_control *c = detail.control;
+    if (c->pre_counts && ct_os_timestamp() - r->stamp < c->pre_counts)
+        return true;
+    return c->pre_records && (b->ordinal - r->tag) / CT_TAG_STEP < c->pre_records;
+}
+
+/* Keeps a full segment; it is no longer written to. */
+static void keep_segment(const struct ct_block *b, uint32_t segment, uint32_t serial) {
+    if (!is_ours(b, segment, serial))
+        return;
+    detail.segments[segment].frozen = ct_os_timestamp();
+    (void)change_word(b, segment, CT_SEGMENT_WORD(CT_SEGMENT_KEPT, b->lane_slot));
+}
+
+static bool change_kept(const struct ct_block *b, uint32_t segment, enum ct_segment_state to) {
+    uint32_t kept = CT_SEGMENT_WORD(CT_SEGMENT_KEPT, b->lane_slot);
+    return __atomic_compare_exchange_n(&detail.segments[segment].word, &kept, CT_SEGMENT_WORD(to, b->lane_slot), false,
+                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* Hands all of it over. */
+static void hand_over_history(const struct ct_block *b) {
+    for (uint32_t i = 0; i < detail.control->large; i++)
+        (void)change_kept(b, i, CT_SEGMENT_FROZEN);
+}
+
+static bool grow_history(struct ct_block *b, uint64_t cursor, uint32_t old, uint32_t old_serial) {
+    uint32_t serial;
+    long fresh = take_segment(b, detail.segments[old].chunks, &serial);
+    if (fresh < 0)
+        return false;
+    if (begin_segment(b, cursor, (uint32_t)fresh, serial))
+        keep_segment(b, old, old_serial);
+    return true;
+}
+
+/* Fills the oldest segment again. */
+static bool fill_again(struct ct_block *b, uint64_t cursor, uint32_t old, uint32_t old_serial, uint32_t segment) {
+    struct ct_shm_segment *s = &detail.segments[segment];
+    if (!change_kept(b, segment, CT_SEGMENT_OWNED))
+        return true; /* a handler came */
+    s->serial = __atomic_add_fetch(&b->detail_serial, 1, __ATOMIC_RELAXED);
+    s->turns = 0;
+    s->again = 1;
+    s->marks = __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->begin, ct_os_timestamp(), __ATOMIC_RELEASE); /* acquired by the controller */
+    carry_open_calls(b, s->chunk, s->chunk + 1, true);
+    if (change_cursor(b, cursor, start_of(s->chunk)))
+        keep_segment(b, old, old_serial);
+    else
+        keep_segment(b, segment, s->serial);
+    return true;
+}
+
+/* The thread's segment is full and not wanted now. Keeps it, and moves on to another one. Returns false if the segment
+ * is to be overwritten: its records are older than the pre-roll, or there is no other segment. */
+static bool move_on(struct ct_block *b, uint64_t cursor, uint32_t segment, uint32_t serial, uint32_t next) {
+    const struct ct_shm_control *c = detail.control;
+    if ((!c->pre_counts && !c->pre_records) || segment >= c->large)
+        return false;
+    struct history h = find_history(b);
+    if (h.oldest < 0 && !is_chunk_needed(b, next))
+        return false;
+    uint32_t share = __atomic_load_n(&c->share, __ATOMIC_RELAXED);
+    bool needed = h.oldest < 0 || is_chunk_needed(b, detail.segments[h.oldest].chunk);
+    if (needed && h.count + 1 < share && grow_history(b, cursor, segment, serial))
+        return true;
+    if (h.count + 1 > share) { /* others need it */
+        (void)change_kept(b, (uint32_t)h.oldest, CT_SEGMENT_FROZEN);
+        h = find_history(b);
+    }
+    return h.oldest >= 0 && fill_again(b, cursor, segment, serial, (uint32_t)h.oldest);
+}
+
+/* ---- turning to the next chunk ---- */
+
+/* Nothing is overwritten while a mark is pending: the record of the marked call may be here. */
+static void stay_past_chunk(struct ct_block *b, uint64_t cursor, uint32_t chunk) {
+    (void)change_cursor(b, cursor, start_of(chunk) + BYTES); /* it must not grow until it looks valid */
+}
+
+/* Overwrites the oldest chunk of the thread's own segment. */
+static void overwrite_oldest(struct ct_block *b, uint64_t cursor, struct ct_shm_segment *s, uint32_t chunk) {
+    uint32_t end = s->chunk + s->chunks, next = chunk + 1 == end ? s->chunk : chunk + 1;
+    bool full = s->turns + 1 >= s->chunks;
+    if (full || s->again)
+        carry_open_calls(b, next, next + 1 == end ? s->chunk : next + 1, full || next + 1 < end);
+    __atomic_fetch_add(&s->turns, 1, __ATOMIC_RELAXED); /* first: too many is better than too few */
+    (void)change_cursor(b, cursor, start_of(next));
+}
+
+/* `cursor` is past the end of a chunk. Would the next chunk overwrite something that is to be kept? Returns false if it
+ * would, and there is no other place. */
+static bool turn_to_next_chunk(struct ct_block *b, uint64_t cursor) {
     uint32_t chunk = chunk_before(cursor), segment = detail.segment_of_chunk[chunk];
     struct ct_shm_segment *s = &detail.segments[segment];
     uint32_t serial = s->serial;
     bool full = s->turns + 1 >= s->chunks, wanted = full && is_wanted(s);
     if ((wanted || (full && s->chunks < b->detail_home)) && hand_over(b, cursor, segment, serial, wanted))
-        return;
+        return true;
+    if (full && !wanted && move_on(b, cursor, segment, serial, s->chunk + (chunk - s->chunk + 1) % s->chunks))
+        return true;
     if (wanted)
-        hand_over_left(b, segment);
+        hand_over_history(b);
     if (wanted && detail.control->lossless && is_persisting() && ct_agent_lane_is_recording()) {
+        hand_over_left(b, segment);
         /* The thread's own segment goes first, so that there is one to wait for. */
         if (change_cursor(b, cursor, NO_SEGMENT))
             freeze_segment(b, segment, serial);
-        return;
+        return true;
     }
-    __atomic_fetch_add(&s->turns, 1, __ATOMIC_RELAXED); /* first: too many is better than too few */
-    (void)change_cursor(b, cursor, start_of(chunk + 1 == s->chunk + s->chunks ? s->chunk : chunk + 1));
+    if (wanted && is_mark_pending()) {
+        stay_past_chunk(b, cursor, chunk);
+        return false;
+    }
+    if (wanted)
+        hand_over_left(b, segment);
+    overwrite_oldest(b, cursor, s, chunk);
+    return true;
 }
 
 /* The thread has no segment. False: there is none for it. The cursor is reset first: it must not grow until it looks
@@ -300,7 +469,8 @@ uint64_t ct_agent_detail_reserve(uint64_t size) {
             if (!find_segment(b, cursor))
                 break;
         } else if (is_past_chunk(cursor)) {
-            turn_to_next_chunk(b, cursor);
+            if (!turn_to_next_chunk(b, cursor))
+                break;
         } else if (cursor < detail.pool || cursor >= detail.pool_end) {
             b->detail_cursor = 0; /* a forked child: it must not grow until it looks valid */
             break;
@@ -312,6 +482,7 @@ uint64_t ct_agent_detail_reserve(uint64_t size) {
             }
         }
     }
+    b->detail_marking = 0;
     ct_agent_lane_wait_end(b);
     return at;
 }
@@ -339,7 +510,7 @@ static void mark_more(const struct ct_block *b, uint32_t bit, const struct ct_de
     __atomic_fetch_add(&m->count, 1, __ATOMIC_RELEASE); /* acquired by the controller */
 }
 
-static void write_mark(const struct ct_block *b, uint32_t bit, const struct ct_detail_note *note, uint64_t value) {
+static void write_mark(struct ct_block *b, uint32_t bit, const struct ct_detail_note *note, uint64_t value) {
     struct ct_shm_control *c = detail.control;
     uint64_t serial = take_mark(c);
     if (serial) {
@@ -355,29 +526,88 @@ static void write_mark(const struct ct_block *b, uint32_t bit, const struct ct_d
         mark_more(b, bit, note);
     }
     /* Both: what is there now is kept, and so is what comes until the controller has seen the mark. */
+    b->detail_marking = 1;
     __atomic_fetch_add(&c->mark_serial, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&c->persisting, 1, __ATOMIC_RELAXED);
 }
 
-static bool trigger_fires(const struct ct_shm_trigger *t, const struct ct_detail_note *note, uint64_t value) {
-    bool returned = (note->tag & CT_TAG_KIND) == CT_EVENT_RETURN;
+/* What a trigger looks at. */
+struct moment {
+    const struct ct_block *block;
+    const struct ct_detail_note *note;
+    uint64_t result, slot;
+    struct ct_special_frame *frame;
+    bool returned;
+};
+
+/* Has the call set errno? One that is the same as before is older, unless the function always sets it when it fails. */
+static bool sets_errno(const struct moment *m) {
+    uint32_t after = *m->block->errno_at, rule = m->block->rules[m->note->hook];
+    bool minus_one = m->result == UINT64_MAX || m->result == UINT32_MAX;
+    if ((rule & CT_RULE_FAILS_MINUS_ONE && minus_one) || (rule & CT_RULE_FAILS_NULL && !m->result))
+        return after != 0;
+    return m->note->entered &&
+           m->note->entered >> CT_ENTERED_BITS != (after < CT_ENTERED_ERRNO ? after : CT_ENTERED_ERRNO);
+}
+
+/* The memory may be unmapped at any moment. */
+static bool is_like(const struct moment *m, const struct ct_trigger_condition *c, uint64_t at) {
+    char text[CT_TRIGGER_TEXT_BYTES];
+    uint32_t size = at ? (uint32_t)ct_os_peek_some(m->block->pid, at, text, sizeof text) : 0;
+    return size && ct_trigger_is_like(c->pattern, text, size);
+}
+
+static bool holds(const struct moment *m, const struct ct_trigger_condition *c) {
+    uint64_t value = m->result;
+    if (c->value < CT_TRIGGER_ARGUMENTS) {
+        if (m->returned)
+            return false;
+        value = *ct_frame_argument(m->slot, m->frame, c->value);
+    } else if (c->value == CT_TRIGGER_ERRNO) {
+        if (!m->returned || !sets_errno(m))
+            return false;
+        value = *m->block->errno_at;
+    }
+    return c->compare == CT_COMPARE_LIKE ? is_like(m, c, value) : ct_trigger_compares(c->compare, c->number, value);
+}
+
+static bool all_hold(const struct moment *m, uint32_t bit) {
+    const struct ct_trigger_condition *c = &detail.conditions[bit * CT_TRIGGER_CONDITIONS];
+    uint32_t count = detail.control->triggers[bit].conditions;
+    for (uint32_t i = 0; i < count && i < CT_TRIGGER_CONDITIONS; i++)
+        if (!holds(m, &c[i]))
+            return false;
+    return true;
+}
+
+static bool trigger_fires(const struct moment *m, uint32_t bit) {
+    const struct ct_shm_trigger *t = &detail.control->triggers[bit];
+    const struct ct_detail_note *note = m->note;
     switch (t->kind) {
     case CT_SHM_ON_CALL:
-        return !returned;
+        return !m->returned && all_hold(m, bit);
     case CT_SHM_ON_RETURN:
-        return returned && ct_trigger_compares(t->compare, t->value, value);
+        return m->returned && all_hold(m, bit);
     case CT_SHM_ON_SLOW:
-        return returned && note->entered && ((note->stamp - note->entered) & COUNTS) >= t->counts;
+        return m->returned && note->entered && ((note->stamp - note->entered) & COUNTS) >= t->counts;
     default:
         return false;
     }
 }
 
-void ct_agent_detail_mark(const struct ct_detail_note *note, uint64_t value) {
-    const struct ct_block *b = ct_block_found();
-    for (unsigned rules = b->rules[note->hook]; rules; rules &= rules - 1) {
+void ct_agent_detail_mark(const struct ct_detail_note *note, uint64_t value, uint64_t slot,
+                          struct ct_special_frame *frame) {
+    struct ct_block *b = ct_block_found();
+    struct moment m = {b, note, value, slot, frame, (note->tag & CT_TAG_KIND) == CT_EVENT_RETURN};
+    for (unsigned rules = b->rules[note->hook] & CT_RULE_TRIGGERS; rules; rules &= rules - 1) {
         uint32_t bit = (uint32_t)__builtin_ctz(rules);
-        if (trigger_fires(&detail.control->triggers[bit], note, value))
+        if (trigger_fires(&m, bit))
             write_mark(b, bit, note, value);
     }
+    if (!(b->rules[note->hook] >> CT_RULE_TEXTS & 0x3f) || m.returned || note->tag < CT_TAG_STEP)
+        return;
+    if (ct_os_is_silent())
+        detail.control->silent = 1;
+    else
+        ct_agent_values_capture(b, note, slot, frame, detail.control->strings);
 }

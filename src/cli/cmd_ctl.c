@@ -145,11 +145,25 @@ static int print_status(int pid, bool json) {
 
 struct ctl_options {
     bool json;
+    const char *label;
+    uint64_t pre_ns, post_ns, pre_events, post_events;
 };
+#define AT(member) offsetof(struct ctl_options, member)
 static const struct ct_option ctl_option_table[] = {
-    {"json", 0, CT_OPTION_FLAG, offsetof(struct ctl_options, json), NULL, "print the status as one line of JSON"},
+    {"json", 0, CT_OPTION_FLAG, AT(json), NULL, "print the status as one line of JSON"},
+    {"label", 0, CT_OPTION_STRING, AT(label), "TEXT", "with mark: what the mark is for; info and replay show it"},
+    {"pre-roll", 0, CT_OPTION_DURATION, AT(pre_ns), "S",
+     "with mark: write detail from S seconds (20ms, 2s) before it, instead of what the recording was started with",
+     .max = 3600000000000},
+    {"post-roll", 0, CT_OPTION_DURATION, AT(post_ns), "S", "with mark: write detail up to S seconds after it",
+     .max = 3600000000000},
+    {"pre-roll-events", 0, CT_OPTION_NUMBER, AT(pre_events), "N",
+     "with mark: write the last N calls and returns of each thread", .min = 1, .max = 1ull << 32},
+    {"post-roll-events", 0, CT_OPTION_NUMBER, AT(post_events), "N", "with mark: write the next N calls and returns",
+     .min = 1, .max = 1ull << 32},
     {0},
 };
+#undef AT
 
 static const struct {
     const char *words, *operand;
@@ -193,7 +207,7 @@ static int send_command(int pid, const char *words, const char *operand) {
     int code;
     if ((size_t)snprintf(line, sizeof line, "%s%s%s", words, *operand ? " " : "", operand) >= sizeof line ||
         strpbrk(line, "\r\n")) {
-        ct_message_error("a trigger or a glob is one line of at most 255 characters");
+        ct_message_error("a trigger, a glob or a label is one line of at most 255 characters");
         return CT_EXIT_USAGE;
     }
     if (!ct_ctl_ask(pid, line, answer, sizeof answer, &code))
@@ -202,8 +216,45 @@ static int send_command(int pid, const char *words, const char *operand) {
     return ct_message_finish();
 }
 
+static bool has_rolls(const struct ctl_options *o) {
+    return o->label || o->pre_ns != CT_RECORD_NOT_GIVEN || o->post_ns != CT_RECORD_NOT_GIVEN || o->pre_events ||
+           o->post_events;
+}
+
+/* The operand of mark: what was given, and the label last, since it may have spaces. */
+static void put_rolls(const struct ctl_options *o, char *out, size_t size) {
+    const struct {
+        const char *key;
+        uint64_t value;
+        bool given;
+    } rolls[] = {
+        {"pre-ms=", (o->pre_ns + 999999) / 1000000, o->pre_ns != CT_RECORD_NOT_GIVEN},
+        {"post-ms=", (o->post_ns + 999999) / 1000000, o->post_ns != CT_RECORD_NOT_GIVEN},
+        {"pre-events=", o->pre_events, o->pre_events != 0},
+        {"post-events=", o->post_events, o->post_events != 0},
+    };
+    size_t used = 0;
+    *out = 0;
+    for (size_t i = 0; i < sizeof rolls / sizeof *rolls; i++)
+        if (rolls[i].given)
+            used += (size_t)snprintf(out + used, size - used, "%s%s%llu", used ? " " : "", rolls[i].key,
+                                     (unsigned long long)rolls[i].value);
+    if (o->label)
+        snprintf(out + used, size - used, "%slabel=%s", used ? " " : "", o->label);
+}
+
+static int send_mark(int pid, const struct ctl_options *options) {
+    char operand[900];
+    if (options->label && strlen(options->label) > 512) {
+        ct_message_error("a label has at most 79 bytes");
+        return CT_EXIT_USAGE;
+    }
+    put_rolls(options, operand, sizeof operand);
+    return send_command(pid, commands[CT_SESSION_COMMAND_MARK].words, operand);
+}
+
 static int run_ctl(int argc, char **argv) {
-    struct ctl_options options = {0};
+    struct ctl_options options = {.pre_ns = CT_RECORD_NOT_GIVEN, .post_ns = CT_RECORD_NOT_GIVEN};
     struct ct_operands operands;
     int pid, used, code = ct_options_parse(&ct_command_ctl, argc, argv, &options, &operands);
     if (code >= 0)
@@ -214,12 +265,18 @@ static int run_ctl(int argc, char **argv) {
     int count = operands.count - 1, which = find_command(words, count, &used);
     if (which == CT_SESSION_COMMAND_COUNT)
         return unknown_command(words, count);
-    bool needs = commands[which].operand[0] != 0;
+    bool needs = commands[which].operand[0] && commands[which].operand[0] != '[';
     if (count != used + needs) {
         ct_message_error("usage: contrail ctl PID %s%s%s", commands[which].words, needs ? " " : "",
                          commands[which].operand);
         return CT_EXIT_USAGE;
     }
+    if (which != CT_SESSION_COMMAND_MARK && has_rolls(&options)) {
+        ct_message_error("--label and the rolls are for `contrail ctl PID mark`");
+        return CT_EXIT_USAGE;
+    }
+    if (which == CT_SESSION_COMMAND_MARK)
+        return send_mark(pid, &options);
     if (which == CT_SESSION_COMMAND_STATUS)
         return print_status(pid, options.json);
     if (which == CT_SESSION_COMMAND_STOP)
@@ -281,6 +338,7 @@ const struct ct_command ct_command_ctl = {
     .examples = "contrail ctl 4711 status\n"
                 "contrail ctl 4711 status --json | jq .events\n"
                 "contrail ctl 4711 mark\n"
+                "contrail ctl 4711 mark --label 'before deploy' --pre-roll 2s --post-roll 1s\n"
                 "contrail ctl 4711 trigger add 'slow=query_*:50ms'\n"
                 "contrail ctl 4711 exclude add 'libm.so*'\n"
                 "contrail ctl 4711 stop",

@@ -2,6 +2,7 @@
 /* contrail diff: what changed between two traces of one program. */
 #include "cli/command.h"
 #include "cli/reading.h"
+#include "cli/selection.h"
 #include "report/diff.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 struct options {
     int sort;
     uint64_t limit, min_change, next;
-    struct ct_option_list functions, modules, more[CT_DIFF_SIDES];
+    struct ct_selection selection;
+    struct ct_option_list directories, more[CT_DIFF_SIDES];
     bool json, mangled, all, allow_damaged;
 };
 
@@ -167,21 +169,22 @@ struct traces {
     size_t more_count[CT_DIFF_SIDES];
 };
 
-static int diff_traces(const struct traces *traces, const struct options *o) {
-    struct ct_diff_options options = {
-        .select = {.functions = o->functions.items, .modules = o->modules.items},
-        .sort = (enum ct_diff_sort)o->sort,
-        .limit = o->limit,
-        .min_change = o->min_change,
-        .next = o->next,
-        .all = o->all,
-    };
+/* The selection for each further trace of a side, by its own times, malloc'ed. Returns -1 to continue, otherwise the
+ * exit code. */
+static int select_more(const struct traces *traces, int side, struct options *o, struct ct_diff_options *options) {
+    struct ct_select *more = calloc(traces->more_count[side] + 1, sizeof *more);
+    int code = more ? -1 : ct_message_fail(CT_ERR_NO_MEMORY, NULL);
+    for (size_t i = 0; i < traces->more_count[side] && code < 0; i++)
+        code = ct_selection_apply(&o->selection, traces->more[side][i], &more[i]);
+    options->more[side] = traces->more[side];
+    options->more_select[side] = more;
+    options->more_count[side] = traces->more_count[side];
+    return code;
+}
+
+static int show_diff(const struct traces *traces, const struct options *o, const struct ct_diff_options *options) {
     struct ct_diff *diff;
-    for (int s = 0; s < CT_DIFF_SIDES; s++) {
-        options.more[s] = traces->more[s];
-        options.more_count[s] = traces->more_count[s];
-    }
-    int code, status = ct_diff_make(&diff, traces->first, &options);
+    int code, status = ct_diff_make(&diff, traces->first, options);
     if (status)
         return ct_message_fail(status, NULL);
     if (o->json) {
@@ -192,6 +195,28 @@ static int diff_traces(const struct traces *traces, const struct options *o) {
         code = print_diff(traces->first, diff, o);
     }
     ct_diff_free(diff);
+    return code;
+}
+
+static int diff_traces(const struct traces *traces, struct options *o) {
+    struct ct_diff_options options = {
+        .directories = o->directories.items,
+        .sort = (enum ct_diff_sort)o->sort,
+        .limit = o->limit,
+        .min_change = o->min_change,
+        .next = o->next,
+        .all = o->all,
+    };
+    int code = -1;
+    for (int side = 0; side < CT_DIFF_SIDES && code < 0; side++) {
+        code = ct_selection_apply(&o->selection, traces->first[side], &options.select[side]);
+        if (code < 0)
+            code = select_more(traces, side, o, &options);
+    }
+    if (code < 0)
+        code = show_diff(traces, o, &options);
+    for (int side = 0; side < CT_DIFF_SIDES; side++)
+        free((void *)options.more_select[side]);
     return code;
 }
 
@@ -247,11 +272,14 @@ static int run_diff(int argc, char **argv) {
     int code = ct_options_parse(&ct_command_diff, argc, argv, &options, &operands);
     if (code >= 0)
         return code;
+    code = ct_selection_check(&options.selection);
     ct_reading_drop_rights(&operands);
-    code = open_traces(&traces, &options, &operands);
+    if (code < 0)
+        code = open_traces(&traces, &options, &operands);
     if (code < 0)
         code = diff_traces(&traces, &options);
     code = close_traces(&traces, code, options.allow_damaged);
+    ct_selection_finish(&options.selection);
     ct_options_release(&ct_command_diff, &options);
     return code;
 }
@@ -272,9 +300,10 @@ static const struct ct_option option_table[] = {
      "only functions whose sort column changed by at least PCT percent, and new and gone ones", .initial = "0"},
     {"next", 0, CT_OPTION_NUMBER, offsetof(struct options, next), "N",
      "print N calls of each side from the point where the main threads diverge", .initial = "5", .min = 1, .max = 1000},
-    {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB", "only functions whose name matches"},
-    {"module", 'm', CT_OPTION_LIST, offsetof(struct options, modules), "GLOB",
-     "only functions of modules whose file name matches"},
+    CT_OPTIONS_SELECTION(struct options, 'f', "only functions whose name matches",
+                         "only functions of modules whose file name matches"),
+    {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
+     "look for binaries and debug files here too, for arguments in --where"},
     {"before", 0, CT_OPTION_LIST, offsetof(struct options, more[CT_DIFF_A]), "TRACE",
      "another trace of what A is a trace of: what differs between these is noise"},
     {"after", 0, CT_OPTION_LIST, offsetof(struct options, more[CT_DIFF_B]), "TRACE",
@@ -315,7 +344,11 @@ const struct ct_command ct_command_diff = {
         "differ by more than the traces of each side do; 10 % are enough then. Numbers of calls are exact.\n\n"
         "The main threads are compared call by call, by name and by the calls around each. Printed are the calls that "
         "were open in both, then the next calls of A and of B. --function and --module select what is compared there "
-        "too: with the program's own module, differences in the C library do not count.",
+        "too: with the program's own module, differences in the C library do not count.\n\n"
+        "--from, --to, --thread, --process and --where select calls as in all reading commands (contrail(1), "
+        "SELECTION), "
+        "in each trace by its own times. With --thread or --process, the first selected thread of each is compared "
+        "instead of the main thread.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 done, whether they differ or not, 64 usage, 65 parts of a trace are missing,\n"

@@ -159,6 +159,12 @@ const char *ct_text_short(char buffer[CT_TEXT_SIZE], double n) {
     return scaled(buffer, n > 0 ? n : 0, 1000, units, 5, true);
 }
 
+const char *ct_text_memory(char buffer[CT_TEXT_SIZE], uint64_t bytes) {
+    bool whole = bytes >= 1ull << 30 && !(bytes & ((1ull << 30) - 1));
+    snprintf(buffer, CT_TEXT_SIZE, "%llu%c", (unsigned long long)(bytes >> (whole ? 30 : 20)), whole ? 'G' : 'M');
+    return buffer;
+}
+
 const char *ct_text_size(char buffer[CT_TEXT_SIZE], uint64_t bytes) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     return scaled(buffer, (double)bytes, 1024, units, 6, true);

@@ -40,6 +40,8 @@ const char *ct_text_short(char buffer[CT_TEXT_SIZE], double n);
 const char *ct_text_time(char buffer[CT_TEXT_SIZE], uint64_t ns);
 /* 512 B, 1.50 KiB, 32.0 MiB */
 const char *ct_text_size(char buffer[CT_TEXT_SIZE], uint64_t bytes);
+/* As an option takes it: 512M, 8G; whole mebibytes. */
+const char *ct_text_memory(char buffer[CT_TEXT_SIZE], uint64_t bytes);
 /* 99.8 %: rounds neither up to 100 nor down to 0; "-" when `whole` is 0 */
 const char *ct_text_percent(char buffer[CT_TEXT_SIZE], uint64_t part, uint64_t whole);
 

@@ -58,11 +58,6 @@ struct ct_option {
 };
 
 /* Rows that several commands share. `type`: their struct of values, which has a member of that name. */
-#define CT_OPTION_THREAD(type)                                                                                         \
-    {                                                                                                                  \
-        "thread", 't', CT_OPTION_LIST, offsetof(type, threads), "TID|GLOB",                                            \
-            "only threads with this number, or whose name matches"                                                     \
-    }
 #define CT_OPTION_ABSOLUTE(type)                                                                                       \
     {                                                                                                                  \
         "absolute", 0, CT_OPTION_FLAG, offsetof(type, absolute), NULL,                                                 \

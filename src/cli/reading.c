@@ -81,16 +81,6 @@ int ct_reading_open_next(struct ct_trace **out, const struct ct_operands *operan
     return status ? ct_message_fail(status, error) : -1;
 }
 
-int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_select *select) {
-    if (!select->threads)
-        return -1;
-    for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
-        if (ct_select_thread(select, trace, i))
-            return -1;
-    ct_message_error("the trace has no thread \"%s\"; `contrail info --all` lists its threads", select->threads[0]);
-    return CT_EXIT_UNAVAILABLE;
-}
-
 bool ct_reading_check_blocks(const struct ct_trace *trace, const struct ct_select *select) {
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
         if (ct_select_thread(select, trace, i) && ct_trace_has_code(trace, i))

@@ -26,8 +26,6 @@ const char *ct_reading_root(void);
 struct ct_operands ct_reading_named(const struct ct_operands *operands);
 void ct_reading_drop_rights(const struct ct_operands *traces);
 int ct_reading_open_next(struct ct_trace **out, const struct ct_operands *operands);
-/* Prints that no thread has such a name, and returns the exit code; -1: one has. */
-int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_select *select);
 /* Prints that blocks were not recorded in any of these threads, and returns false. */
 bool ct_reading_check_blocks(const struct ct_trace *trace, const struct ct_select *select);
 /* Prints the text and frees it; `status` is the result of making it. Returns the exit code. */

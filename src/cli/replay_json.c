@@ -117,6 +117,8 @@ static void put_line(struct ct_replay_json *v, const struct ct_replay_line *line
         ct_json_string(json, "function", line->name);
         ct_json_string(json, "module", line->module);
     }
+    if (line->callers)
+        ct_json_string(json, "callers", line->callers);
     if (is_block(line))
         put_block(v, line, at, json);
     if (has_end(line))

@@ -77,6 +77,7 @@ void ct_replay_view_free(struct ct_replay_view *v) {
     for (size_t i = 0; i < v->thread_count; i++)
         free(v->threads[i]);
     free(v->threads);
+    ct_marks_free(&v->marks);
 }
 
 /* ---- lines ---- */
@@ -301,6 +302,16 @@ static void print_damage(struct ct_replay_view *v, const struct ct_replay_line *
 
 /* ---- a line ---- */
 
+/* The calls around a call that was selected by itself. */
+static void print_callers(struct ct_replay_view *v, const struct ct_replay_line *line) {
+    if (!line->callers)
+        return;
+    ct_printer_colour(v->printer, CT_COLOUR_DIM);
+    ct_printer_text(v->printer, "  in ");
+    ct_printer_name(v->printer, line->callers, 0);
+    ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
+}
+
 static int print_line(void *arg, const struct ct_replay_line *line, uint64_t at) {
     struct ct_replay_view *v = arg;
     if (v->limit && v->lines == v->limit) {
@@ -326,12 +337,36 @@ static int print_line(void *arg, const struct ct_replay_line *line, uint64_t at)
         print_damage(v, line);
     else
         print_call(v, line);
+    print_callers(v, line);
     ct_printer_bytes(v->printer, "\n", 1);
     return ct_printer_wanted(v->printer) ? 0 : CT_REPLAY_VIEW_STOP;
 }
 
+int ct_replay_view_marks(struct ct_replay_view *v, uint64_t until_ns) {
+    while (v->marks_shown < v->marks.count && v->marks.items[v->marks_shown].time_ns <= until_ns) {
+        const struct ct_mark *m = &v->marks.items[v->marks_shown++];
+        if (v->limit && v->lines == v->limit) {
+            v->limited = true;
+            return CT_REPLAY_VIEW_STOP;
+        }
+        v->lines++;
+        print_time(v, m->time_ns > v->start_ns ? m->time_ns - v->start_ns : 0);
+        ct_printer_spaces(v->printer, 2 + (v->threads ? v->thread_width + 2 : 0));
+        ct_printer_colour(v->printer, CT_COLOUR_YELLOW);
+        ct_printer_text(v->printer, *m->label ? "-- mark \"" : "-- mark");
+        ct_printer_name(v->printer, m->label, 0);
+        ct_printer_text(v->printer, *m->label ? "\" --" : " --");
+        ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
+        ct_printer_text(v->printer, "\n");
+    }
+    return 0;
+}
+
 int ct_replay_view_line(void *arg, const struct ct_replay_line *line) {
     struct ct_replay_view *v = arg;
+    int status = v->marks.count ? ct_replay_view_marks(v, line->time_ns) : 0;
+    if (status)
+        return status;
     v->damaged |= line->kind == CT_REPLAY_DAMAGED;
     return ct_replay_each_instruction(line, v->insns, print_line, v);
 }

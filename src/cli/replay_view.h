@@ -4,6 +4,7 @@
 #define CT_CLI_REPLAY_VIEW_H
 
 #include "cli/printer.h"
+#include "report/marks.h"
 #include "report/replay.h"
 #include "trace/arguments.h"
 #include "trace/wall.h"
@@ -25,6 +26,8 @@ struct ct_replay_view {
     int seconds_width;
     char **threads; /* texts of the threads, by index; NULL: not shown */
     size_t thread_count, thread_width;
+    struct ct_marks marks; /* lines of their own, before the first line that is not older */
+    size_t marks_shown;
     uint64_t lines;
     bool limited; /* the limit was reached */
     bool damaged; /* a file of blocks is damaged */
@@ -39,6 +42,8 @@ int ct_replay_view_name_threads(struct ct_replay_view *view, const struct ct_tra
 void ct_replay_view_head(const struct ct_replay_view *view);
 /* For ct_replay: `arg` is the view. Returns CT_REPLAY_VIEW_STOP when no more lines are needed. */
 int ct_replay_view_line(void *arg, const struct ct_replay_line *line);
+/* Prints the marks up to this time that were not printed yet. */
+int ct_replay_view_marks(struct ct_replay_view *view, uint64_t until_ns);
 void ct_replay_view_free(struct ct_replay_view *view);
 
 #endif

@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES         CT_SHM_DETAIL_CHUNK
-#define MARK_WAIT_NS  100000000ull /* wait for a mark's event at least this long, */
-#define MARK_LOOKS    4u           /* and at least this many passes, in case we were held up */
-#define LOOK_NS       200000000ull /* between two looks at segments in use while everything is wanted */
-#define AFTER_NS      30000000ull
-#define SCARCE        4u            /* one segment in this many must be free, or those of ended threads are freed */
-#define MARK_PATIENCE 2000000000ull /* a mark that is incomplete this long was left by a handler that jumped away, */
-#define MARK_PASSES   20u           /* if it also was for this many passes: we may have been held up */
+#define BYTES        CT_SHM_DETAIL_CHUNK
+#define LOOK_NS      200000000ull /* between two looks at segments in use while everything is wanted */
+#define AFTER_NS     30000000ull
+#define SCARCE       4u         /* one segment in this many must be free, or those of ended threads are freed */
+#define PASS_BYTES   (8u << 20) /* of segments that one pass takes: the index must not wait for long */
+#define HELD_PASSES  40u        /* passes in a row that wait for marks, at most */
+#define HELD_SIGNALS 1024u      /* whose registers wait meanwhile, at most */
+#define LAST_EVENTS  100u       /* of each thread, which a mark keeps however old they are */
 
 /* ---- writing records ---- */
 
@@ -60,16 +60,23 @@ static bool open_writer(struct ct_drain *drain, struct ct_drain_thread *t) {
 }
 
 static void write_record(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_detail *in,
-                         uint64_t seq, uint64_t ns) {
+                         uint64_t number, uint64_t seq, uint64_t ns) {
+    /* pieces are not larger than they are in the lane */
     static _Thread_local uint64_t
-        space[(sizeof(struct atf_detail_call) + 512 + 128 + sizeof(struct atf_detail_errno) + 7) / 8];
+        space[(sizeof(struct atf_detail_call) + 512 + 128 + sizeof(struct atf_detail_errno) + CT_VALUES_MOST + 7) / 8];
     struct atf_detail_call *out = (struct atf_detail_call *)space;
     bool returned = (in->tag & CT_TAG_KIND) == CT_EVENT_RETURN;
     ct_drain_put_registers(drain, t, seq);
     if (!t->writer || !open_writer(drain, t))
         return;
+    if (seq < t->detail.next_seq) { /* registers of a later signal could not wait for it */
+        t->detail.lost++;
+        return;
+    }
+    t->detail.next_seq = seq + 1;
     memset(out, 0, sizeof *out);
     uint32_t more = returned ? put_return(drain->lane, in, out) : put_call(drain->lane, in, out);
+    more += ct_detail_put_values(&t->detail, number, &out->event, (uint8_t *)(out + 1) + more);
     out->event.total_length = (uint32_t)sizeof *out + more;
     out->event.event_type = returned ? ATF_DETAIL_RETURN : ATF_DETAIL_CALL;
     out->event.flags |= drain->lane->vectors ? ATF_DETAIL_VECTORS : 0;
@@ -107,6 +114,23 @@ static void count_missing(struct ct_drain *drain, struct ct_detail_thread *t, ui
         t->lost += number - t->last_number - 1;
 }
 
+/* Position and time of a record's event; false: it was lost, or is not drained yet. */
+static bool find_event(struct ct_drain_thread *t, uint64_t number, uint64_t stamp, uint64_t *seq, uint64_t *ns) {
+    const struct ct_detail_run *run = ct_detail_run_of(&t->detail, number);
+    if (!run)
+        return ct_detail_kept_place(&t->detail, number, seq, ns); /* runs may have been dropped since */
+    *seq = run->seq + (number - run->number);
+    *ns = ct_detail_run_time(run, stamp);
+    return true;
+}
+
+/* Records before this one were overwritten. */
+static void note_cut(struct ct_drain *drain, struct ct_drain_thread *t, uint64_t number, uint64_t ns) {
+    ct_windows_lost(drain->windows, ns);
+    if (drain->windows->options.rolls.pre_events && number > 1 && ct_detail_is_kept(&t->detail, number - 1))
+        ct_windows_short(drain->windows);
+}
+
 /* Takes a thread's next record. Returns false if it has to wait: its event is not drained yet, or it may be wanted
  * later and stays where it is (`stays`). `cut`: older records were overwritten; this is reported with the record's
  * time, and cleared. */
@@ -114,47 +138,77 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_
     struct ct_windows *w = drain->windows;
     const struct ct_shm_detail *in = ct_detail_record(drain->detail, place);
     uint64_t number = drain->detail->places[place].number;
-    const struct ct_detail_run *run = ct_detail_run_of(&t->detail, number);
-    if (!run)
+    uint64_t seq, ns;
+    if (drain->detail->places[place].values) {
+        ct_detail_keep_values(drain->detail, &t->detail, place);
+        return true;
+    }
+    if (!find_event(t, number, in->stamp, &seq, &ns))
         return number <= t->detail.newest || drain->finishing;
-    uint64_t ns = ct_detail_run_time(run, in->stamp);
     if (*cut)
-        ct_windows_lost(w, ns);
+        note_cut(drain, t, number, ns);
     *cut = false;
-    bool wanted = ct_windows_wants(w, ns);
+    bool inside = ct_windows_wants(w, ns), wanted = inside || ct_detail_is_kept(&t->detail, number);
     if (!wanted && may_be_marked_later(w, ns)) {
         if (stays && !drain->finishing)
             return false;
         ct_windows_lost(w, ns); /* a window that wants it later is reported as short */
     }
-    if (wanted)
+    if (inside)
         count_missing(drain, &t->detail, number, ns);
     t->detail.last_number = number;
     t->detail.last_ns = ns;
     ct_windows_saw(w, t->tid, ns);
     if (!wanted)
         return true;
-    write_record(drain, t, in, run->seq + (number - run->number), ns);
-    ct_windows_persisted(w, ns);
+    write_record(drain, t, in, number, seq, ns);
+    if (inside)
+        ct_windows_persisted(w, ns);
+    else
+        ct_windows_kept(w, ns);
     return true;
 }
 
-/* The time of a record that was found: that of its event, to the nanosecond, if the event is drained. */
-static uint64_t time_of_record(const struct ct_drain *drain, struct ct_drain_thread *t, size_t place) {
-    const struct ct_detail_run *run = ct_detail_run_of(&t->detail, drain->detail->places[place].number);
-    uint64_t stamp = ct_detail_record(drain->detail, place)->stamp;
-    return run ? ct_detail_run_time(run, stamp) : ct_clock_ns(drain->clock, stamp);
+static bool is_wrapped(const struct ct_shm_segment *s) {
+    return s->turns >= s->chunks || s->again;
 }
 
-/* Returns false if some records have to wait. `stays`: the thread still owns the segment. */
-static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t segment, bool stays) {
+/* Returns false if some records have to wait. `stays`: the thread still has the segment; `live`: it may be filling
+ * it. */
+static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t segment, bool stays, bool live) {
     const struct ct_shm_segment *s = &drain->lane->segments[segment];
-    size_t count = ct_detail_find(drain, t, segment, t->detail.last_number, stays && !t->ended);
-    bool cut = count && drain->detail->places[0].number > t->detail.last_number + 1 && s->turns >= s->chunks;
+    uint32_t word = s->word, serial = s->serial;
+    size_t count = ct_detail_find(drain, t, segment, t->detail.last_number, live && !t->ended);
+    if (!live && (__atomic_load_n(&s->word, __ATOMIC_ACQUIRE) != word || s->serial != serial))
+        return false; /* its thread fills it again: the next look takes what is in it by then */
+    bool cut = count && drain->detail->places[0].number > t->detail.last_number + 1 && is_wrapped(s);
     for (size_t i = 0; i < count; i++)
         if (!take_record(drain, t, i, stays, &cut))
             return false;
     return true;
+}
+
+/* Takes records of open calls, which the thread has copied. They are older than all others that it has. What is
+ * missing between them and the others is not lost: it was not wanted, or the window is short. */
+static void take_carried(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t segment) {
+    const struct ct_detail *d = drain->detail;
+    uint32_t chunk, chunks;
+    size_t count = ct_detail_find(drain, t, segment, t->detail.last_number, false);
+    ct_lane_segment(drain->lane, segment, &chunk, &chunks);
+    for (size_t i = 0; i < count; i++) {
+        const struct ct_shm_detail *in = ct_detail_record(d, i);
+        uint32_t offset = d->places[i].offset;
+        const uint8_t *source = ct_lane_detail_chunk(drain->lane, chunk + offset / BYTES) + offset % BYTES;
+        uint64_t number = d->places[i].number, seq, ns;
+        if (d->places[i].values ||                                                      /* only calls are copied */
+            __atomic_load_n((const uint64_t *)source, __ATOMIC_ACQUIRE) != in->check || /* the slot is used again */
+            !ct_detail_kept_place(&t->detail, number, &seq, &ns))
+            continue;
+        t->detail.last_number = number;
+        t->detail.last_ns = 0;
+        write_record(drain, t, in, number, seq, ns);
+        ct_windows_kept(drain->windows, ns);
+    }
 }
 
 /* Counts what is missing at the end: the thread has no more records, or no segment to put them in. */
@@ -172,7 +226,8 @@ static uint32_t word_of(const struct ct_lane *lane, uint32_t segment) {
 }
 
 /* The thread that owns a segment in this state; NULL: none that we know. */
-static struct ct_drain_thread *thread_of(struct ct_drain *drain, uint32_t segment, enum ct_segment_state state) {
+struct ct_drain_thread *ct_detail_thread_of(const struct ct_drain *drain, uint32_t segment,
+                                            enum ct_segment_state state) {
     uint32_t word = word_of(drain->lane, segment), slot = CT_SEGMENT_SLOT(word);
     if (CT_SEGMENT_STATE(word) != state || slot >= drain->lane->thread_capacity)
         return NULL;
@@ -181,29 +236,67 @@ static struct ct_drain_thread *thread_of(struct ct_drain *drain, uint32_t segmen
 }
 
 static int by_serial(const void *a, const void *b) {
-    const struct ct_detail_frozen *x = a, *y = b;
+    const struct ct_detail_full *x = a, *y = b;
     return x->serial < y->serial ? -1 : x->serial > y->serial;
 }
 
-static void list_frozen(struct ct_drain *drain) {
+/* Lists segments that are full: handed over, or kept for a pre-roll. Done before marks are taken: a segment that is
+ * handed over later may belong to a mark that is not seen in this pass. */
+static void list_full(struct ct_drain *drain) {
     struct ct_detail *d = drain->detail;
-    d->frozen_count = 0;
-    for (uint32_t i = 0; i < drain->lane->segment_count; i++)
-        if (CT_SEGMENT_STATE(word_of(drain->lane, i)) == CT_SEGMENT_FROZEN)
-            d->frozen[d->frozen_count++] = (struct ct_detail_frozen){i, drain->lane->segments[i].serial};
-    qsort(d->frozen, d->frozen_count, sizeof *d->frozen, by_serial);
+    d->full_count = 0;
+    for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
+        enum ct_segment_state state = CT_SEGMENT_STATE(word_of(drain->lane, i));
+        if (state == CT_SEGMENT_FROZEN || state == CT_SEGMENT_KEPT)
+            d->full[d->full_count++] = (struct ct_detail_full){i, drain->lane->segments[i].serial, state};
+    }
+    qsort(d->full, d->full_count, sizeof *d->full, by_serial);
 }
 
-/* A thread's frozen segments come before the one that it is filling, and both after the index was drained: records of
- * segments that are handed over from now on have events that are not drained yet, and have to wait. */
-static void take_frozen(struct ct_drain *drain) {
+/* Takes a segment that is kept, unless that was done already. */
+static void take_kept(struct ct_drain *drain, const struct ct_detail_full *f) {
     struct ct_detail *d = drain->detail;
-    list_frozen(drain);
-    for (size_t i = 0; i < d->frozen_count; i++) {
-        uint32_t segment = d->frozen[i].segment;
-        struct ct_drain_thread *t = thread_of(drain, segment, CT_SEGMENT_FROZEN);
-        if (t && take_segment(drain, t, segment, false)) /* NULL: its first events are not drained yet */
-            ct_lane_free_segment(drain->lane, segment);
+    struct ct_drain_thread *t = ct_detail_thread_of(drain, f->segment, CT_SEGMENT_KEPT);
+    if (!t || d->taken[f->segment] == f->serial || drain->lane->segments[f->segment].serial != f->serial)
+        return;
+    if (take_segment(drain, t, f->segment, true, false))
+        d->taken[f->segment] = f->serial;
+}
+
+static void take_frozen(struct ct_drain *drain, uint32_t segment) {
+    struct ct_drain_thread *t = ct_detail_thread_of(drain, segment, CT_SEGMENT_FROZEN);
+    if (t && take_segment(drain, t, segment, false, false)) /* NULL: its first events are not drained yet */
+        ct_lane_free_segment(drain->lane, segment);
+}
+
+/* A thread's full segments come before the one that it is filling, and both after the index was drained: records of
+ * segments that are handed over from now on have events that are not drained yet, and have to wait. `look`: those that
+ * threads have as well. Returns false if there is more than a pass may take. */
+static bool take_full(struct ct_drain *drain, bool look) {
+    struct ct_detail *d = drain->detail;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < d->full_count; i++) {
+        uint32_t chunk, chunks;
+        bool kept = d->full[i].state == CT_SEGMENT_KEPT;
+        if (kept && (!look || d->taken[d->full[i].segment] == d->full[i].serial))
+            continue;
+        ct_lane_segment(drain->lane, d->full[i].segment, &chunk, &chunks);
+        if (bytes > PASS_BYTES && !drain->finishing)
+            return false;
+        bytes += (uint64_t)chunks * BYTES;
+        if (kept)
+            take_kept(drain, &d->full[i]);
+        else
+            take_frozen(drain, d->full[i].segment);
+    }
+    return true;
+}
+
+static void take_open(struct ct_drain *drain) {
+    for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
+        struct ct_drain_thread *t = ct_detail_thread_of(drain, i, CT_SEGMENT_OPEN);
+        if (t && ct_detail_keeps_calls(&t->detail))
+            take_carried(drain, t, i);
     }
 }
 
@@ -211,137 +304,21 @@ static void take_frozen(struct ct_drain *drain) {
 static void take_owned(struct ct_drain *drain, uint64_t now_ns) {
     drain->detail->looked_at = now_ns;
     for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
-        struct ct_drain_thread *t = thread_of(drain, i, CT_SEGMENT_OWNED);
+        struct ct_drain_thread *t = ct_detail_thread_of(drain, i, CT_SEGMENT_OWNED);
         if (t && (t->detail.newest > t->detail.last_number || drain->finishing))
-            (void)take_segment(drain, t, i, true);
+            (void)take_segment(drain, t, i, true, true);
     }
 }
 
-/* Measures how far back the records of all threads are complete. */
-static void measure_reach(struct ct_drain *drain, uint64_t now_ns) {
-    uint64_t oldest = drain->windows->start_ns;
-    for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
-        bool wrapped;
-        const struct ct_drain_thread *t = thread_of(drain, i, CT_SEGMENT_OWNED);
-        uint64_t ns = t ? ct_detail_oldest(drain, t, i, &wrapped) : 0;
-        oldest = ns > oldest && wrapped ? ns : oldest;
-    }
-    drain->detail->reach_ns = now_ns > oldest ? now_ns - oldest : 0;
-    drain->windows->gone_ns = oldest;
-    drain->detail->measured_at = now_ns;
-    ct_lane_count_segments(drain->lane);
-}
-
-/* When the thread made the record of this segment that is `records` records before the mark, or the oldest one; 0:
- * there is none. *newest is the number of the last record before the mark. */
-static uint64_t time_in_segment(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t segment,
-                                const struct ct_shm_mark *m, uint64_t records, uint64_t *newest) {
-    const struct ct_detail *d = drain->detail;
-    size_t count = ct_detail_find(drain, t, segment, t->detail.last_number, !t->ended);
-    while (count && ct_detail_record(d, count - 1)->stamp >= m->stamp)
-        count--;
-    if (!count)
-        return 0;
-    size_t at = count > records ? count - (size_t)records : 0;
-    *newest = d->places[count - 1].number;
-    return time_of_record(drain, t, at);
-}
-
-/* As time_in_segment, of the segment in which the mark was made; `ns` if there is no such record. */
-static uint64_t time_before(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_mark *m, uint64_t ns,
-                            uint64_t records) {
-    uint64_t newest = 0, number = 0;
-    for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
-        if (thread_of(drain, i, CT_SEGMENT_OWNED) != t && thread_of(drain, i, CT_SEGMENT_FROZEN) != t)
-            continue;
-        uint64_t found = time_in_segment(drain, t, i, m, records, &number);
-        if (found && number > newest) {
-            newest = number;
-            ns = found;
-        }
-    }
-    return ns;
-}
-
-/* The time of a mark is that of its event, to the nanosecond. Returns false if the event is not drained yet. */
-static bool time_of_mark(const struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_mark *m,
-                         uint64_t *ns) {
-    uint64_t number = t && m->number ? ct_detail_number(&t->detail, m->number) : 0;
-    const struct ct_detail_run *run = number ? ct_detail_run_of(&t->detail, number) : NULL;
-    *ns = run ? ct_detail_run_time(run, m->stamp) : ct_clock_ns(drain->clock, m->stamp);
-    bool later = number && number > t->detail.newest;
-    bool waited = drain->detail->mark_waits >= MARK_LOOKS && ct_clock_now() > *ns + MARK_WAIT_NS;
-    return run || !later || drain->finishing || waited;
-}
-
-/* Returns false if the mark has to wait. */
-static bool take_mark(struct ct_drain *drain, const struct ct_shm_mark *m) {
-    char text[CT_DRAIN_TRIGGER_TEXT] = "";
-    const struct ct_windows *w = drain->windows;
-    struct ct_drain_thread *t = m->thread < drain->lane->thread_capacity ? drain->by_slot[m->thread] : NULL;
-    uint64_t ns;
-    if (!time_of_mark(drain, t, m, &ns))
+/* Open calls first: their records are the oldest. */
+static bool take_all(struct ct_drain *drain, bool look, uint64_t now_ns) {
+    if (look)
+        take_open(drain);
+    if (!take_full(drain, look))
         return false;
-    if (drain->trigger_text)
-        drain->trigger_text(drain->trigger_arg, m->trigger, text, sizeof text);
-    uint64_t pre = ns;
-    if (w->options.pre_events && t && !ct_windows_wants(w, ns)) /* in a window, what was before is already wanted */
-        pre = time_before(drain, t, m, ns, w->options.pre_events);
-    ct_windows_mark_from(drain->windows, ns, text, t ? t->tid : 0, ct_drain_function(drain, m->hook), pre);
+    if (look)
+        take_owned(drain, now_ns);
     return true;
-}
-
-/* Takes the marks for which the ring had no room. */
-static void take_more_marks(struct ct_drain *drain, uint32_t bit) {
-    struct ct_shm_more_marks *m = &drain->lane->more_marks[bit];
-    char text[CT_DRAIN_TRIGGER_TEXT] = "";
-    if (!__atomic_load_n(&m->count, __ATOMIC_RELAXED))
-        return;
-    uint64_t count = __atomic_exchange_n(&m->count, 0, __ATOMIC_ACQUIRE); /* released by agent/agent_detail.c */
-    uint64_t first = __atomic_exchange_n(&m->first, 0, __ATOMIC_RELAXED), last = m->last;
-    struct ct_drain_thread *t = m->thread < drain->lane->thread_capacity ? drain->by_slot[m->thread] : NULL;
-    if (drain->trigger_text)
-        drain->trigger_text(drain->trigger_arg, drain->lane->control->triggers[bit].id, text, sizeof text);
-    uint64_t ns = ct_clock_ns(drain->clock, last), from = first ? ct_clock_ns(drain->clock, first) : ns;
-    ct_windows_mark_from(drain->windows, ns, text, t ? t->tid : 0, ct_drain_function(drain, m->hook),
-                         from < ns ? from : ns);
-    ct_windows_repeat(drain->windows, text, count - 1);
-}
-
-/* May this incomplete mark still become complete? */
-static bool may_complete(struct ct_detail *d) {
-    uint64_t now = ct_clock_now();
-    if (!d->mark_waits++)
-        d->mark_since = now;
-    return d->mark_waits < MARK_PASSES || now - d->mark_since < MARK_PATIENCE;
-}
-
-static void take_marks(struct ct_drain *drain) {
-    struct ct_detail *d = drain->detail;
-    struct ct_shm_control *c = drain->lane->control;
-    uint64_t next = __atomic_load_n(&c->mark_next, __ATOMIC_ACQUIRE);
-    if (next - d->marks_seen > CT_SHM_MARKS) { /* the target has overwritten mark_next */
-        d->marks_omitted++;
-        d->marks_seen = next;
-    }
-    while (d->marks_seen < next) {
-        const struct ct_shm_mark *m = &drain->lane->marks[d->marks_seen % CT_SHM_MARKS];
-        /* released by agent/agent_detail.c */
-        bool complete = __atomic_load_n(&m->serial, __ATOMIC_ACQUIRE) == d->marks_seen + 1;
-        if (!complete && !drain->finishing && may_complete(d))
-            break;
-        struct ct_shm_mark copy = *m;
-        if (complete && !take_mark(drain, &copy)) {
-            d->mark_waits++;
-            break;
-        }
-        d->marks_omitted += !complete;
-        d->mark_waits = 0;
-        d->marks_seen++;
-    }
-    __atomic_store_n(&c->mark_taken, (uint32_t)d->marks_seen, __ATOMIC_RELEASE); /* acquired by agent/agent_detail.c */
-    for (uint32_t bit = 0; bit < CT_TRIGGER_BITS; bit++)
-        take_more_marks(drain, bit);
 }
 
 /* At a window's end, and for a moment after it: events of its last records may come into the index a pass later. */
@@ -353,9 +330,11 @@ static bool is_ending(const struct ct_windows *w, uint64_t now_ns) {
 
 /* Tells the target whether everything is wanted: then threads hand over full segments. A mark may have come meanwhile
  * and set `persisting`; that is not undone. */
-static void publish_persisting(struct ct_drain *drain) {
+static void publish_persisting(struct ct_drain *drain, uint64_t now_ns) {
     struct ct_shm_control *c = drain->lane->control;
-    bool wanted = drain->windows->state != CT_SESSION_WINDOW_CAPTURING;
+    const struct ct_windows *w = drain->windows;
+    bool open = w->options.detail == CT_SESSION_DETAIL_ALWAYS || (w->count && w->recent[w->count - 1]->end >= now_ns);
+    bool wanted = w->state != CT_SESSION_WINDOW_CAPTURING && (open || w->held_now);
     __atomic_store_n(&c->persisting, wanted, __ATOMIC_SEQ_CST);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     for (uint32_t bit = 0; !wanted && bit < CT_TRIGGER_BITS; bit++)
@@ -369,6 +348,8 @@ static void publish_persisting(struct ct_drain *drain) {
 static bool is_time_to_look(struct ct_drain *drain, uint64_t now_ns) {
     const struct ct_windows *w = drain->windows;
     struct ct_detail *d = drain->detail;
+    if (d->more)
+        return true;
     bool capturing = w->state == CT_SESSION_WINDOW_CAPTURING, due = now_ns - d->looked_at > LOOK_NS;
     if (w->state == CT_SESSION_WINDOW_MARKED || is_ending(w, now_ns))
         return d->may_look = true;
@@ -385,33 +366,65 @@ static void flush_writers(struct ct_drain *drain) {
         }
 }
 
+/* Marks wait for their events, and so does what is handed over: it may be what they want. */
+static bool must_hold(struct ct_drain *drain) {
+    struct ct_detail *d = drain->detail;
+    bool waits = d->marks_waiting || ct_drain_awaits_marks(drain);
+    bool holds = waits && drain->windows->options.detail == CT_SESSION_DETAIL_MARKED && d->held < HELD_PASSES &&
+                 drain->placed_count < HELD_SIGNALS;
+    d->held = holds ? d->held + 1 : waits ? d->held : 0;
+    return holds;
+}
+
+/* Keeps what new marks want of each thread however old it is. */
+static void keep_for_marks(struct ct_drain *drain) {
+    struct ct_windows *w = drain->windows;
+    if (!w->new_marks)
+        return;
+    const struct ct_detail_span span = {w->new_first, w->new_last};
+    if (w->options.detail == CT_SESSION_DETAIL_MARKED)
+        ct_detail_keep(drain, &span, w->new_events ? w->new_events : LAST_EVENTS);
+    w->new_marks = 0;
+}
+
 void ct_detail_pass(struct ct_drain *drain, uint64_t now_ns) {
     struct ct_windows *w = drain->windows;
-    if (!drain->detail)
+    struct ct_detail *d = drain->detail;
+    if (!d)
         return;
-    take_marks(drain);
+    uint32_t serial = __atomic_load_n(&drain->lane->control->mark_serial, __ATOMIC_ACQUIRE);
+    list_full(drain);
+    ct_detail_take_marks(drain);
+    ct_windows_take_asked(w);
     if (drain->on_pass)
         drain->on_pass(drain->on_pass_arg, now_ns);
-    take_frozen(drain);
-    if (is_time_to_look(drain, now_ns))
-        take_owned(drain, now_ns);
+    keep_for_marks(drain);
+    bool hold = must_hold(drain), look = !hold && is_time_to_look(drain, now_ns);
+    d->more = !hold && !take_all(drain, look, now_ns) && look;
     if (ct_windows_active(w))
         flush_writers(drain);
-    if (now_ns - drain->detail->measured_at > LOOK_NS)
-        measure_reach(drain, now_ns);
-    ct_windows_tick(w, now_ns);
-    publish_persisting(drain);
+    if (now_ns - d->measured_at > LOOK_NS)
+        ct_detail_measure(drain, now_ns);
+    bool taken = !hold && !d->more;
+    if (taken && (look || w->state == CT_SESSION_WINDOW_CAPTURING))
+        __atomic_store_n(&drain->lane->control->looked, serial, __ATOMIC_RELEASE); /* read by agent/agent_detail.c */
+    if (taken || w->state != CT_SESSION_WINDOW_MARKED) /* it stays marked until all of its pre-roll is taken */
+        ct_windows_tick(w, now_ns);
+    publish_persisting(drain, now_ns);
 }
 
 void ct_detail_finish(struct ct_drain *drain) {
     if (!drain->detail)
         return;
-    take_marks(drain);
+    list_full(drain);
+    ct_detail_take_marks(drain);
+    ct_windows_take_asked(drain->windows);
     if (drain->end_mark[0])
         ct_windows_mark(drain->windows, drain->time_end, drain->end_mark, 0, 0);
+    keep_for_marks(drain);
+    ct_detail_measure(drain, ct_clock_now());
     if (ct_windows_active(drain->windows)) {
-        take_frozen(drain);
-        take_owned(drain, ct_clock_now());
+        (void)take_all(drain, true, ct_clock_now());
         for (struct ct_drain_thread *t = drain->threads; t; t = t->next)
             if (t->writer)
                 count_tail(drain, t);
@@ -427,7 +440,7 @@ static bool may_be_wanted(const struct ct_drain *drain, struct ct_drain_thread *
     uint64_t now = ct_clock_now();
     if (!t->detail.ended_at)
         t->detail.ended_at = now;
-    return !drain->finishing && now - t->detail.ended_at < drain->windows->options.pre_ns &&
+    return !drain->finishing && now - t->detail.ended_at < drain->windows->options.rolls.pre_ns &&
            lane->control->free_segments > (int32_t)(lane->segment_count / SCARCE);
 }
 
@@ -441,8 +454,9 @@ bool ct_detail_retire(struct ct_drain *drain, struct ct_drain_thread *t, uint32_
         uint32_t word = word_of(drain->lane, i);
         if (CT_SEGMENT_STATE(word) == CT_SEGMENT_FREE || CT_SEGMENT_SLOT(word) != slot)
             continue;
-        if (t && thread_of(drain, i, CT_SEGMENT_STATE(word)) == t)
-            (void)take_segment(drain, t, i, false);
+        if (t && CT_SEGMENT_STATE(word) != CT_SEGMENT_OPEN &&
+            ct_detail_thread_of(drain, i, CT_SEGMENT_STATE(word)) == t)
+            (void)take_segment(drain, t, i, false, false);
         ct_lane_free_segment(drain->lane, i);
     }
     if (t) {
@@ -463,8 +477,12 @@ int ct_detail_close_thread(struct ct_drain *drain, struct ct_drain_thread *t) {
         status = ct_detail_writer_close(t->detail.writer);
     }
     t->detail.writer = NULL;
+    free(t->detail.values);
+    t->detail.values = NULL;
     free(t->detail.runs);
+    free(t->detail.calls);
     t->detail.runs = NULL;
+    t->detail.calls = NULL;
     t->detail.run_count = t->detail.run_room = 0;
     return status;
 }
@@ -479,12 +497,15 @@ int ct_detail_start(struct ct_drain *drain) {
     if (!d)
         return CT_ERR_NO_MEMORY;
     drain->detail = d;
+    d->busy = 1;
     size_t largest = (size_t)CT_LANE_MOST_CHUNKS * BYTES;
     d->copy = malloc(largest);
     d->places = malloc(largest / CT_DETAIL_RETURN_SIZE * sizeof *d->places);
-    d->frozen = calloc(lane->segment_count, sizeof *d->frozen);
-    publish_persisting(drain);
-    return d->copy && d->places && d->frozen ? 0 : CT_ERR_NO_MEMORY;
+    d->full = calloc(lane->segment_count, sizeof *d->full);
+    d->taken = calloc(lane->segment_count, sizeof *d->taken);
+    publish_persisting(drain, ct_clock_now());
+    ct_detail_publish_rolls(drain);
+    return d->copy && d->places && d->full && d->taken ? 0 : CT_ERR_NO_MEMORY;
 }
 
 void ct_detail_free(struct ct_drain *drain) {
@@ -493,7 +514,8 @@ void ct_detail_free(struct ct_drain *drain) {
         return;
     free(d->copy);
     free(d->places);
-    free(d->frozen);
+    free(d->full);
+    free(d->taken);
     free(d);
     drain->detail = NULL;
 }

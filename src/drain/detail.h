@@ -29,6 +29,13 @@ struct ct_detail_run {
     double rate;
 };
 
+/* A copy of a record of CT_EVENT_VALUES: its event's record may be in another segment. */
+struct ct_detail_values {
+    uint64_t number; /* 0: none */
+    uint32_t size;
+    uint8_t bytes[CT_VALUES_MOST];
+};
+
 /* The detail lane of one thread. */
 struct ct_detail_thread {
     struct ct_detail_run *runs; /* in order; the oldest are dropped */
@@ -38,28 +45,49 @@ struct ct_detail_thread {
     uint64_t first_ns, newest_ns;    /* of its first and newest numbered event */
     uint64_t last_number;            /* of the last record that was taken, or is not wanted */
     uint64_t last_ns;                /* its time; 0: none yet */
+    uint64_t next_seq;               /* records of events before this position can no longer be written */
     uint64_t written, lost, limited, bytes;
     uint64_t ended_at;
+    struct ct_detail_values *values; /* of the record that comes next; NULL: none so far */
+    struct ct_detail_calls *calls;   /* detail_open.c; NULL: none yet */
+    /* as last measured: its oldest record, whether there were older ones, and the size of its segments */
+    uint64_t oldest_ns;
+    uint32_t chunks;
+    bool wrapped;
+};
+
+/* From the first of some marks to the last. */
+struct ct_detail_span {
+    uint64_t first_ns, last_ns;
 };
 
 /* The place of a found record in the copy. */
 struct ct_detail_place {
     uint64_t number;
     uint32_t offset;
+    bool values; /* CT_EVENT_VALUES */
 };
 
-struct ct_detail_frozen {
-    uint32_t segment, serial; /* serial: at the time it was read */
+/* A segment that is full, and what it was when it was listed. */
+struct ct_detail_full {
+    uint32_t segment, serial;
+    enum ct_segment_state state;
 };
 
 struct ct_detail {
     uint8_t *copy; /* of a segment */
     struct ct_detail_place *places;
-    struct ct_detail_frozen *frozen; /* segments that are FROZEN */
-    size_t frozen_count;
+    struct ct_detail_full *full; /* segments that are FROZEN or KEPT */
+    size_t full_count;
+    uint32_t *taken; /* by segment: its serial when all of it was taken */
     uint64_t marks_seen, marks_omitted;
     unsigned mark_waits;  /* passes that waited for a mark to be complete, or for its event */
     uint64_t mark_since;  /* time of the first of these passes, if the mark is incomplete */
+    bool marks_waiting;   /* for their events */
+    unsigned held;        /* passes that took nothing, because marks wait */
+    bool more;            /* the last look was not over */
+    uint64_t most_bytes;  /* that one thread has had */
+    uint32_t busy;        /* threads that have filled their segments, at least 1 */
     bool may_look;        /* at segments in use, after the end of a window */
     uint64_t looked_at;   /* when segments in use were last looked at */
     uint64_t measured_at; /* when reach_ns was measured */
@@ -82,6 +110,48 @@ int ct_detail_close_thread(struct ct_drain *drain, struct ct_drain_thread *threa
 void ct_detail_note_event(struct ct_drain_thread *thread, const struct ct_clock *clock, uint32_t number, uint64_t seq,
                           uint64_t ns, bool held);
 
+/* The thread that has a segment in this state; NULL: none that we know. */
+struct ct_drain_thread *ct_detail_thread_of(const struct ct_drain *drain, uint32_t segment,
+                                            enum ct_segment_state state);
+
+/* ---- detail_reach.c ---- */
+
+/* Measures how far back the records of all threads are complete, and shares the memory out. */
+void ct_detail_measure(struct ct_drain *drain, uint64_t now_ns);
+/* Publishes how much each thread keeps. */
+void ct_detail_publish_rolls(struct ct_drain *drain);
+/* The memory with which no pre-roll would have been cut, about; 0: none was. */
+uint64_t ct_detail_needed(const struct ct_drain *drain);
+
+/* ---- detail_marks.c ---- */
+
+/* Runs before the index is drained: looks at marks that were made already. */
+void ct_detail_watch_marks(struct ct_drain *drain);
+/* Takes marks whose events are drained. */
+void ct_detail_take_marks(struct ct_drain *drain);
+
+/* ---- detail_open.c: what marks keep however old it is ---- */
+
+/* The thread's call that is its at-th open one, from 0 on, was drained; number 0: it has no record. */
+void ct_detail_opened(struct ct_drain_thread *thread, size_t at, uint32_t number, uint64_t seq, uint64_t ns);
+/* Such a call has returned; `number` is its return's. */
+void ct_detail_closed(struct ct_drain_thread *thread, size_t at, uint32_t number, uint64_t ns);
+/* The return with this number is a mark, or may be: its call is kept. */
+void ct_detail_watch(struct ct_drain_thread *thread, uint32_t number);
+/* Events were lost: it is not known which calls are open. */
+void ct_detail_forget_open(struct ct_drain_thread *thread);
+/* Moments were marked: from now on ct_detail_is_kept is true for the calls of all threads that were open then, and for
+ * each thread's last `events` records. */
+void ct_detail_keep(struct ct_drain *drain, const struct ct_detail_span *span, uint64_t events);
+/* Runs before ct_detail_keep: the thread's record with this number is a mark, or a signal is before it; its last events
+ * are those before it. */
+void ct_detail_keep_before(struct ct_drain_thread *thread, uint64_t number);
+bool ct_detail_is_kept(const struct ct_detail_thread *thread, uint64_t number);
+/* Position and time of a kept call. */
+bool ct_detail_kept_place(const struct ct_detail_thread *thread, uint64_t number, uint64_t *seq, uint64_t *ns);
+/* Are there kept calls whose records were not taken yet? */
+bool ct_detail_keeps_calls(const struct ct_detail_thread *thread);
+
 /* ---- detail_runs.c ---- */
 
 /* The full number for one of shared memory, which wraps around. */
@@ -89,6 +159,14 @@ uint64_t ct_detail_number(const struct ct_detail_thread *thread, uint32_t number
 /* The run with this number. NULL: the event was lost or, if the number is above thread->newest, is not drained yet. */
 const struct ct_detail_run *ct_detail_run_of(struct ct_detail_thread *thread, uint64_t number);
 uint64_t ct_detail_run_time(const struct ct_detail_run *run, uint64_t stamp);
+/* ---- detail_values.c ---- */
+
+/* Keeps the values at this place for the event's own record. */
+void ct_detail_keep_values(const struct ct_detail *detail, struct ct_detail_thread *thread, size_t place);
+/* Appends the values that were kept for this number to a record on its way to the file; returns their size. */
+uint32_t ct_detail_put_values(struct ct_detail_thread *thread, uint64_t number, struct atf_detail_event *event,
+                              uint8_t *to);
+
 /* ---- detail_find.c: finding records in a segment ---- */
 
 static inline const struct ct_shm_detail *ct_detail_record(const struct ct_detail *detail, size_t place) {
@@ -98,7 +176,8 @@ static inline const struct ct_shm_detail *ct_detail_record(const struct ct_detai
  * thread may be filling the segment. */
 size_t ct_detail_find(struct ct_drain *drain, const struct ct_drain_thread *thread, uint32_t segment, uint64_t last,
                       bool live);
-/* The time of the oldest record in the segment; 0: there is none. *wrapped: there were older ones. */
+/* The time of the oldest record in the segment, which is full or in use; 0: there is none. *wrapped: there were older
+ * ones. */
 uint64_t ct_detail_oldest(const struct ct_drain *drain, const struct ct_drain_thread *thread, uint32_t segment,
-                          bool *wrapped);
+                          bool full, bool *wrapped);
 #endif

@@ -252,7 +252,7 @@ static void take_thread(struct ct_drain *d, const struct found_chunk *found, siz
     if (!t || !t->writer)
         return;
     bool over = has_ended(d, t);
-    t->gone |= over;
+    t->gone |= over && !__atomic_load_n(&d->leaving, __ATOMIC_ACQUIRE);
     t->ended |= over;
     enum outcome outcome = DONE;
     for (size_t i = 0; i < count && outcome == DONE; i++)
@@ -338,7 +338,8 @@ static void retire_ended(struct ct_drain *d) {
         struct ct_drain_thread *t = d->by_slot[i];
         bool current = t && t->generation == s->generation;
         if (current && !t->ended) {
-            t->ended = t->gone = true; /* one more pass takes its last chunk */
+            t->ended = true; /* one more pass takes its last chunk */
+            t->gone |= !__atomic_load_n(&d->leaving, __ATOMIC_ACQUIRE);
             continue;
         }
         if (!free_left_chunks(d, i, s->generation) || !ct_detail_retire(d, current ? t : NULL, i, s->generation))
@@ -367,6 +368,7 @@ static void take_all(struct ct_drain *d, struct found_chunk *list) {
     watch_level(d);
     d->found = d->cut = false;
     d->chunks_left = 2 * d->lane->chunk_count;
+    ct_detail_watch_marks(d);
     size_t count = list_chunks(d, list);
     qsort(list, count, sizeof *list, by_thread_and_number);
     for (size_t i = 0, n; i < count; i += n) {
@@ -425,6 +427,7 @@ static void publish_statistics(struct ct_drain *d) {
     s.lane_times_above = d->times_above;
     s.lane_least_free = (uint64_t)d->least_free * bytes;
     s.detail_reach_ns = d->detail ? d->detail->reach_ns : 0;
+    s.detail_needed = d->detail ? ct_detail_needed(d) : 0;
     s.marks = d->windows ? d->windows->marks : 0;
     s.windows = d->windows ? d->windows->opened : 0;
     s.window_state = d->windows ? d->windows->state : CT_SESSION_WINDOW_CAPTURING;
@@ -463,9 +466,9 @@ static void drain_until_stopped(struct ct_drain *d, struct found_chunk *list) {
             free_quarantined(d);
             d->every_second(d->every_second_arg);
         }
-        pause_ms = memory_is_short(d) && d->found ? 0
-                   : idle > IDLE_PASSES           ? d->interval_ms * IDLE_FACTOR
-                                                  : d->interval_ms;
+        pause_ms = (memory_is_short(d) && d->found) || (d->detail && d->detail->more) ? 0
+                   : idle > IDLE_PASSES                                               ? d->interval_ms * IDLE_FACTOR
+                                                                                      : d->interval_ms;
     } while (pause_for(d, pause_ms));
 }
 
@@ -473,6 +476,8 @@ static void finish_drain(struct ct_drain *d, struct found_chunk *list) {
     unsigned passes = 0;
     ct_clock_calibrate(d->clock);
     d->hurry_at = ct_clock_now() + HURRY_NS;
+    if (d->detached)
+        ct_drain_last_look(d);
     for (struct ct_drain_thread *t = d->threads; t; t = t->next)
         t->ended |= t->writer != NULL;
     do { /* threads that are new to us appear in the first pass only */
@@ -565,7 +570,9 @@ void ct_drain_free(struct ct_drain *d) {
         next = t->next;
         free(t->stack);
         free(t->gaps);
+        free(t->detail.values);
         free(t->detail.runs);
+        free(t->detail.calls);
         free(t);
     }
     ct_detail_free(d);

@@ -62,6 +62,7 @@ struct ct_drain_thread {
     uint64_t cut_pass;               /* the last pass that left some of its events */
     bool missing;                    /* the last look found no such thread */
     bool gone;                       /* it ended before the recording did */
+    uint64_t seen_ns;                /* the last look that found it; 0: none has */
     uint64_t next_number;            /* of its next chunk */
     uint32_t taken;                  /* events already taken from the chunk with that number */
     uint64_t exhausted;              /* part of ct_shm_chunk.exhausted that is accounted for */
@@ -123,6 +124,8 @@ struct ct_drain {
     void (*code)(void *arg, struct ct_drain_thread *t, const struct ct_event *e, uint64_t position);
     /* Set before ct_drain_finish: the trigger by which the end of the process marks its last moment; "": none does. */
     char end_mark[64];
+    bool detached; /* set before ct_drain_finish: the process goes on */
+    bool leaving;  /* set before the process is left: threads that end for us go on for the program */
     /* owned by the drain thread */
     struct ct_drain_signals strays; /* signals of threads that have no file yet */
     uint64_t pass;
@@ -221,6 +224,8 @@ void ct_drain_put_signals(struct ct_drain *drain, bool all);
 void ct_drain_put_registers(struct ct_drain *drain, struct ct_drain_thread *thread, uint64_t before);
 /* At the end of a pass: writes the registers of signals before which no more detail can come. */
 void ct_drain_put_old_registers(struct ct_drain *drain);
+/* Is there a signal that is a mark, and has no place in the index yet? */
+bool ct_drain_awaits_marks(struct ct_drain *drain);
 void ct_drain_free_signals(struct ct_drain *drain);
 
 /* ---- drain_threads.c ---- */
@@ -231,6 +236,8 @@ void ct_drain_watch_threads(struct ct_drain *drain);
 struct ct_drain_thread *ct_drain_thread_of(struct ct_drain *drain, uint32_t slot, uint32_t generation);
 void ct_drain_refresh(struct ct_drain *drain, struct ct_drain_thread *thread);
 void ct_drain_refresh_names(struct ct_drain *drain);
+/* The same for all threads, when the process goes on unrecorded. */
+void ct_drain_last_look(struct ct_drain *drain);
 int ct_drain_close_thread(struct ct_drain *drain, struct ct_drain_thread *thread);
 
 #endif

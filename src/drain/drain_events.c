@@ -75,6 +75,7 @@ void ct_drain_note_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t l
                        uint32_t depth) {
     t->gaps_lost += lost;
     ct_drain_stacks_forget(d, t);
+    ct_detail_forget_open(t);
     t->depth = t->unknown = depth <= MAX_DEPTH ? depth : 0;
     list_gap(d, t, lost, reason);
 }
@@ -119,8 +120,13 @@ static struct atf_index_event convert_event(struct ct_drain *d, struct ct_drain_
         out.call_depth = first ? (uint32_t)t->depth : ct_drain_stacks_depth(t);
     } else if (kind == CT_EVENT_CALL) {
         out.call_depth = first ? push_call(d, t, e->hook) : ct_drain_stacks_push(d, t, e->hook);
+        if (first && d->detail)
+            ct_detail_opened(t, known_calls(t) - 1, number, seq, out.timestamp_ns);
     } else {
+        size_t known = known_calls(t);
         out.call_depth = first ? pop_call(d, t, e->hook) : ct_drain_stacks_pop(d, t, e->hook);
+        if (first && d->detail && known_calls(t) < known)
+            ct_detail_closed(t, out.call_depth - t->unknown, number, out.timestamp_ns);
     }
     return out;
 }

@@ -107,6 +107,7 @@ static void write_registers(struct ct_drain *d, struct ct_drain_thread *t, const
     uint32_t sequence = status ? ATF_NO_DETAIL : ct_detail_writer_add(t->detail.writer, &out.signal.event);
     if (sequence != ATF_NO_DETAIL) {
         ct_thread_writer_link(t->writer, s->seq, sequence);
+        t->detail.next_seq = s->seq + 1;
         t->detail.written++;
     }
     d->error = d->error ? d->error : status;
@@ -157,8 +158,10 @@ static void place_signal(struct ct_drain *d, struct ct_drain_thread *t) {
     d->time_start = d->time_start ? d->time_start : t->last_ns;
     d->time_end = t->last_ns > d->time_end ? t->last_ns : d->time_end;
     d->found = true;
-    if (s->record.mark[0] && d->windows)
+    if (s->record.mark[0] && d->windows) {
         ct_windows_mark(d->windows, t->last_ns, s->record.mark, t->tid, 0);
+        ct_detail_keep_before(t, t->detail.newest + 1);
+    }
     append_signal(&t->placed, s);
     d->placed_count++;
 }
@@ -195,6 +198,22 @@ void ct_drain_put_signals(struct ct_drain *d, bool all) {
     for (struct ct_drain_thread *t = d->threads; t; t = t->next)
         while (t->waiting.first && t->writer && (all || whole_passes(d, t) >= PASSES))
             place_signal(d, t);
+}
+
+static bool has_mark(const struct ct_drain_signals *list) {
+    for (const struct ct_drain_signal *s = list->first; s; s = s->next)
+        if (s->record.mark[0])
+            return true;
+    return false;
+}
+
+bool ct_drain_awaits_marks(struct ct_drain *d) {
+    if (__atomic_load_n(&d->signal_count, __ATOMIC_ACQUIRE) || has_mark(&d->strays))
+        return true;
+    for (const struct ct_drain_thread *t = d->threads; t; t = t->next)
+        if (t->writer && has_mark(&t->waiting))
+            return true;
+    return false;
 }
 
 void ct_drain_free_signals(struct ct_drain *d) {

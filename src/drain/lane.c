@@ -37,52 +37,69 @@ static uint32_t chunk_size(size_t memory) {
 
 /* ---- segments ---- */
 
-/* How the detail pool is divided: its shares in 32nds, by segment size. The first threads get a mebibyte each, which
- * stays in a processor's cache and reaches back a few thousand calls; the default 32 MiB has segments for 1,124
- * threads. */
-static const struct {
-    uint32_t chunks, share;
-} classes[CT_LANE_CLASSES] = {{CT_LANE_MOST_CHUNKS, 12}, {16, 3}, {2, 17}};
-enum { SHARES = 32, DETAIL_MIN = 1 << 20 };
+/* How the detail pool is divided. Large segments are for the threads that come first: with the default 32 MiB these are
+ * mebibytes, which stay in a processor's cache and reach back a few thousand calls. A thread whose pre-roll needs more
+ * has several. Small ones are for many threads: the default has segments for 669. */
+enum { SHARES = 32, MEDIUM = 16, DETAIL_MIN = 1 << 20, LARGE_MIN = 4 << 20, SMALL_MOST = 1024, MEDIUM_MOST = 64 };
+enum { CONDITIONS = CT_TRIGGER_BITS * CT_TRIGGER_CONDITIONS };
 
-/* No more small segments than there can be threads; what is left goes to the large ones. */
-static uint32_t segments_of_class(size_t memory, unsigned k) {
-    uint64_t all = memory / CT_SHM_DETAIL_CHUNK, chunks = all * classes[k].share / SHARES;
-    if (k == 0)
-        chunks =
-            all - segments_of_class(memory, 1) * classes[1].chunks - segments_of_class(memory, 2) * classes[2].chunks;
-    uint64_t segments = chunks / classes[k].chunks;
-    return (uint32_t)(segments < THREAD_CAPACITY ? segments : THREAD_CAPACITY);
+static uint32_t smaller(uint64_t a, uint64_t b) {
+    return (uint32_t)(a < b ? a : b);
 }
 
-static void cut_segments(struct ct_lane *lane, size_t memory, uint16_t *segment_of_chunk) {
+/* Less memory has smaller segments, so that a thread may have several of them. */
+static uint32_t large_chunks(uint64_t all) {
+    uint32_t chunks = CT_LANE_MOST_CHUNKS;
+    while (all * CT_SHM_DETAIL_CHUNK >= LARGE_MIN && chunks > MEDIUM && chunks * SHARES > all)
+        chunks /= 2;
+    return chunks;
+}
+
+static void divide(struct ct_lane *lane, size_t memory) {
+    uint64_t all = (memory < DETAIL_MIN ? DETAIL_MIN : memory) / CT_SHM_DETAIL_CHUNK;
+    bool few = all * CT_SHM_DETAIL_CHUNK < LARGE_MIN;
+    uint64_t small = all * (few ? 17 : 10) / SHARES / CT_SHM_SMALL_CHUNKS,
+             medium = all * (few ? 3 : 1) / SHARES / MEDIUM;
+    const uint32_t chunks[CT_LANE_CLASSES] = {large_chunks(all), MEDIUM, CT_SHM_SMALL_CHUNKS};
+    lane->segments_of_class[2] = smaller(small, SMALL_MOST);
+    lane->segments_of_class[1] = smaller(medium, MEDIUM_MOST);
+    uint64_t rest = all - lane->segments_of_class[2] * CT_SHM_SMALL_CHUNKS - lane->segments_of_class[1] * MEDIUM;
+    lane->segments_of_class[0] = smaller(rest / chunks[0], THREAD_CAPACITY);
+    memcpy(lane->chunks_of_class, chunks, sizeof chunks);
+}
+
+static void cut_segments(struct ct_lane *lane, uint16_t *segment_of_chunk) {
     uint32_t segment = 0, chunk = 0;
     for (unsigned k = 0; k < CT_LANE_CLASSES; k++)
-        for (uint32_t n = lane->segments_of_class[k] = segments_of_class(memory, k); n > 0; n--, segment++) {
-            lane->segments[segment] = (struct ct_shm_segment){.chunk = chunk, .chunks = classes[k].chunks};
-            for (uint32_t end = chunk + classes[k].chunks; chunk < end; chunk++)
+        for (uint32_t n = lane->segments_of_class[k]; n > 0; n--, segment++) {
+            lane->segments[segment] = (struct ct_shm_segment){.chunk = chunk, .chunks = lane->chunks_of_class[k]};
+            for (uint32_t end = chunk + lane->chunks_of_class[k]; chunk < end; chunk++)
                 segment_of_chunk[chunk] = (uint16_t)segment;
         }
 }
 
-static void lay_out_detail(struct ct_shm_control *c, const struct ct_lane_options *o, uint64_t window, uint64_t *at) {
+static void lay_out_detail(struct ct_lane *lane, struct ct_shm_control *c, const struct ct_lane_options *o,
+                           uint64_t window, uint64_t *at) {
     if (!o->detail_memory)
         return;
-    size_t memory = o->detail_memory < DETAIL_MIN ? DETAIL_MIN : o->detail_memory;
+    divide(lane, o->detail_memory);
     for (unsigned k = 0; k < CT_LANE_CLASSES; k++) {
-        c->segment_count += segments_of_class(memory, k);
-        c->detail_chunk_count += segments_of_class(memory, k) * classes[k].chunks;
+        c->segment_count += lane->segments_of_class[k];
+        c->detail_chunk_count += lane->segments_of_class[k] * lane->chunks_of_class[k];
     }
+    c->large = lane->segments_of_class[0];
     c->stack_bytes = o->stack_bytes;
     c->vectors = o->vectors;
     c->errno_offset = o->errno_offset;
+    c->strings = o->strings < CT_STRINGS_MOST ? o->strings : CT_STRINGS_MOST;
     c->detail_rate = o->detail_rate;
     c->hook_room = o->hook_room;
     c->free_segments = (int32_t)c->segment_count;
     c->segments_offset = round_up(*at, 64);
     c->segment_of_chunk_offset = c->segments_offset + c->segment_count * sizeof(struct ct_shm_segment);
     c->rules_offset = round_up(c->segment_of_chunk_offset + c->detail_chunk_count * sizeof(uint16_t), 64);
-    c->budgets_offset = round_up(c->rules_offset + (uint64_t)o->hook_room * sizeof(uint16_t), 64);
+    c->conditions_offset = round_up(c->rules_offset + (uint64_t)o->hook_room * sizeof(uint32_t), 64);
+    c->budgets_offset = c->conditions_offset + CONDITIONS * sizeof(struct ct_trigger_condition);
     uint64_t end = c->budgets_offset + (o->detail_rate ? (uint64_t)o->hook_room * sizeof(int32_t) : 0);
     c->detail_pool_offset = round_up(end, window);
     *at = c->detail_pool_offset + 2ull * CT_SHM_DETAIL_CHUNK * c->detail_chunk_count;
@@ -91,7 +108,7 @@ static void lay_out_detail(struct ct_shm_control *c, const struct ct_lane_option
     c->detail_key |= 1ull << 63;
 }
 
-static uint64_t lay_out(struct ct_shm_control *c, const struct ct_lane_options *o) {
+static uint64_t lay_out(struct ct_lane *lane, struct ct_shm_control *c, const struct ct_lane_options *o) {
     uint32_t bytes = chunk_size(o->index_memory);
     uint64_t count = o->index_memory / bytes, window = 2 * larger(bytes, CT_SHM_DETAIL_CHUNK);
     *c = (struct ct_shm_control){
@@ -107,7 +124,7 @@ static uint64_t lay_out(struct ct_shm_control *c, const struct ct_lane_options *
     c->threads_offset = CT_SHM_HEAD_SIZE;
     c->chunks_offset = c->threads_offset + (uint64_t)THREAD_CAPACITY * sizeof(struct ct_shm_thread);
     uint64_t at = c->chunks_offset + (uint64_t)c->chunk_count * sizeof(struct ct_shm_chunk);
-    lay_out_detail(c, o, window, &at);
+    lay_out_detail(lane, c, o, window, &at);
     c->pool_offset = round_up(at, window);
     c->size = c->pool_offset + 2 * (uint64_t)bytes * c->chunk_count;
     c->extra_offset = o->extra ? c->size : 0;
@@ -125,7 +142,8 @@ static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_sh
     lane->more_marks = (struct ct_shm_more_marks *)(at + CT_SHM_MORE_MARKS_OFFSET);
     lane->regions = (struct ct_shm_regions *)(at + CT_SHM_REGIONS_OFFSET);
     lane->segments = (struct ct_shm_segment *)(at + c->segments_offset);
-    lane->rules = (uint16_t *)(at + c->rules_offset);
+    lane->rules = (uint32_t *)(at + c->rules_offset);
+    lane->conditions = (struct ct_trigger_condition *)(at + c->conditions_offset);
     lane->budgets = c->detail_rate ? (int32_t *)(at + c->budgets_offset) : NULL;
     lane->detail_pool = at + c->detail_pool_offset;
     lane->extra = c->extra_offset ? at + c->extra_offset : NULL;
@@ -162,7 +180,8 @@ int ct_lane_seal(struct ct_lane *lane) {
 
 int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *options) {
     struct ct_shm_control control;
-    uint64_t window = lay_out(&control, options);
+    struct ct_lane parts = {0};
+    uint64_t window = lay_out(&parts, &control, options);
     *lane = (struct ct_lane){
         .fd = fd,
         .size = control.size,
@@ -178,8 +197,11 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
         .detail_rate = control.detail_rate,
         .vectors = control.vectors,
         .has_errno = control.errno_offset != 0,
+        .strings = control.strings,
         .detail_key = control.detail_key,
     };
+    memcpy(lane->segments_of_class, parts.segments_of_class, sizeof parts.segments_of_class);
+    memcpy(lane->chunks_of_class, parts.chunks_of_class, sizeof parts.chunks_of_class);
     int status = fix_size(fd, lane->size);
     if (status)
         return status;
@@ -189,8 +211,7 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
     point_to_parts(lane, at, &control);
     *lane->control = control;
     if (lane->segment_count)
-        cut_segments(lane, options->detail_memory < DETAIL_MIN ? DETAIL_MIN : options->detail_memory,
-                     (uint16_t *)((uint8_t *)at + control.segment_of_chunk_offset));
+        cut_segments(lane, (uint16_t *)((uint8_t *)at + control.segment_of_chunk_offset));
     return 0;
 }
 
@@ -224,11 +245,11 @@ void ct_lane_mark(struct ct_lane *lane) {
 void ct_lane_segment(const struct ct_lane *lane, uint32_t segment, uint32_t *chunk, uint32_t *chunks) {
     unsigned k = 0;
     for (*chunk = 0; k < CT_LANE_CLASSES - 1 && segment >= lane->segments_of_class[k]; k++) {
-        *chunk += lane->segments_of_class[k] * classes[k].chunks;
+        *chunk += lane->segments_of_class[k] * lane->chunks_of_class[k];
         segment -= lane->segments_of_class[k];
     }
-    *chunks = classes[k].chunks;
-    *chunk += segment * classes[k].chunks;
+    *chunks = lane->chunks_of_class[k];
+    *chunk += segment * lane->chunks_of_class[k];
 }
 
 /* Clears only chunks that were used: the others may have no memory yet. */
@@ -236,9 +257,10 @@ void ct_lane_free_segment(struct ct_lane *lane, uint32_t segment) {
     struct ct_shm_segment *s = &lane->segments[segment];
     uint32_t chunk, chunks, turns = s->turns;
     ct_lane_segment(lane, segment, &chunk, &chunks);
+    turns = s->again ? chunks : turns;
     for (uint32_t i = 0; i < chunks && i <= turns; i++)
         memset(lane->detail_pool + (2 * (uint64_t)(chunk + i) + 1) * CT_SHM_DETAIL_CHUNK, 0, CT_SHM_DETAIL_CHUNK);
-    s->begin = 0;
+    s->begin = s->again = 0;
     __atomic_store_n(&s->word, CT_SEGMENT_FREE, __ATOMIC_RELEASE); /* acquired by agent/agent_detail.c */
     __atomic_fetch_add(&lane->control->free_segments, 1, __ATOMIC_RELAXED);
 }

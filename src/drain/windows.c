@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Windows of detail. See windows.h. */
 #include "drain/windows.h"
-#include "base/json_write.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SETTLE_NS  2000000000ull /* records of a window may come this long after its end */
 #define DEFAULT_MS 1000
+#define POST_MOST  10000u
 #define ENDLESS    UINT64_MAX
 
 static uint64_t max_of(uint64_t a, uint64_t b) {
@@ -28,10 +29,12 @@ static uint64_t roll_ns(int ms, uint64_t events) {
 struct ct_windows_options ct_windows_options_of(const struct ct_session_options *o) {
     return (struct ct_windows_options){
         .detail = o->detail,
-        .pre_ns = roll_ns(o->pre_roll_ms, o->pre_roll_events),
-        .post_ns = roll_ns(o->post_roll_ms, o->post_roll_events),
-        .pre_events = o->pre_roll_events,
-        .post_events = o->post_roll_events,
+        .rolls = {.pre_ns = roll_ns(o->pre_roll_ms, o->pre_roll_events),
+                  .post_ns = roll_ns(o->post_roll_ms, o->post_roll_events),
+                  .pre_events = o->pre_roll_events,
+                  .post_events = o->post_roll_events,
+                  .post_most = o->post_roll_ms || o->post_roll_events ? 0 : POST_MOST},
+        .grows = o->detail_memory || o->pre_roll_ms > 0 || o->pre_roll_events,
     };
 }
 
@@ -127,12 +130,19 @@ static void join_windows(struct ct_windows *w, size_t i) {
                                                : b->first_record;
     a->last_record = max_of(a->last_record, b->last_record);
     a->records += b->records;
+    a->older += b->older;
+    a->oldest = a->oldest && (!b->oldest || a->oldest < b->oldest) ? a->oldest : b->oldest;
+    a->short_events |= b->short_events;
     a->short_start |= b->short_start;
     a->short_end |= b->short_end;
     if (b->last_mark >= a->last_mark) {
         a->last_mark = b->last_mark;
         a->left = b->left;
         a->tid = b->tid;
+        a->post_ns = b->post_ns;
+        a->most = b->most;
+        a->after = b->after;
+        a->limited = b->limited;
     }
     a->end = max_of(a->end, b->end);
     for (size_t k = 0; k < b->reason_count; k++)
@@ -187,8 +197,12 @@ static struct ct_window *merge_window(struct ct_windows *w, const struct ct_wind
         window->last_mark = what->last_mark;
         window->left = what->left;
         window->tid = what->tid;
+        window->post_ns = what->post_ns;
+        window->most = what->most;
+        window->after = 0;
+        window->limited = false;
         window->end = max_of(window->end, what->end);
-    } else if (!w->options.post_events) {
+    } else if (!what->left) {
         window->end = max_of(window->end, what->end);
     }
     while (i > 0 && w->recent[i - 1]->end >= window->start)
@@ -196,8 +210,8 @@ static struct ct_window *merge_window(struct ct_windows *w, const struct ct_wind
     return w->recent[i];
 }
 
-static struct ct_window span_of(const struct ct_windows *w, uint64_t ns, int tid, uint64_t pre_ns) {
-    const struct ct_windows_options *o = &w->options;
+static struct ct_window span_of(const struct ct_windows *w, uint64_t ns, int tid, uint64_t pre_ns,
+                                const struct ct_windows_rolls *o) {
     struct ct_window span = {
         .start = ns > o->pre_ns ? ns - o->pre_ns : 0,
         .end = ns + o->post_ns,
@@ -205,6 +219,8 @@ static struct ct_window span_of(const struct ct_windows *w, uint64_t ns, int tid
         .last_mark = ns,
         .left = o->post_events,
         .tid = tid,
+        .post_ns = o->post_ns,
+        .most = o->post_most,
     };
     span.start = min_of(span.start, pre_ns);
     if (o->post_events)
@@ -220,8 +236,9 @@ static struct ct_window span_of(const struct ct_windows *w, uint64_t ns, int tid
     return span;
 }
 
-static struct ct_window *window_of_mark(struct ct_windows *w, uint64_t ns, int tid, uint64_t pre_ns) {
-    struct ct_window span = span_of(w, ns, tid, pre_ns);
+static struct ct_window *window_of_mark(struct ct_windows *w, uint64_t ns, int tid, uint64_t pre_ns,
+                                        const struct ct_windows_rolls *rolls) {
+    struct ct_window span = span_of(w, ns, tid, pre_ns, rolls);
     if (w->options.detail == CT_SESSION_DETAIL_ALWAYS) {
         struct ct_window *all = w->count ? w->recent[0] : NULL;
         if (all && !all->first_mark)
@@ -240,16 +257,37 @@ static struct ct_window *window_of_mark(struct ct_windows *w, uint64_t ns, int t
     return window;
 }
 
-void ct_windows_mark_from(struct ct_windows *w, uint64_t ns, const char *text, int tid, uint64_t function_id,
-                          uint64_t pre_ns) {
+static void note_new_mark(struct ct_windows *w, uint64_t ns, uint64_t events) {
+    w->new_first = w->new_marks ? min_of(w->new_first, ns) : ns;
+    w->new_last = w->new_marks ? max_of(w->new_last, ns) : ns;
+    w->new_events = w->new_marks ? max_of(w->new_events, events) : events;
+    w->new_marks++;
+}
+
+static void add_mark(struct ct_windows *w, const struct ct_window_reason *mark, const char *text, uint64_t pre_ns,
+                     const struct ct_windows_rolls *rolls) {
+    struct ct_window_reason reason = *mark;
+    uint64_t ns = reason.first_ns;
     w->marks++;
     if (w->options.detail == CT_SESSION_DETAIL_OFF)
         return;
+    note_new_mark(w, ns, rolls->pre_events);
     size_t place = place_of_text(w, text);
-    struct ct_window *window = place == SIZE_MAX ? NULL : window_of_mark(w, ns, tid, pre_ns);
-    const struct ct_window_reason reason = {(uint32_t)place, tid, 1, ns, function_id};
+    struct ct_window *window = place == SIZE_MAX ? NULL : window_of_mark(w, ns, reason.first_tid, pre_ns, rolls);
+    reason.text = (uint32_t)place;
     if (!window || !add_reason(window, &reason))
         w->dropped_marks++;
+}
+
+void ct_windows_mark_from(struct ct_windows *w, uint64_t ns, const char *text, int tid, uint64_t function_id,
+                          uint64_t pre_ns) {
+    const struct ct_window_reason mark = {0, tid, 1, ns, function_id};
+    add_mark(w, &mark, text, pre_ns, &w->options.rolls);
+}
+
+void ct_windows_mark_rolls(struct ct_windows *w, uint64_t ns, const char *text, const struct ct_windows_rolls *rolls) {
+    const struct ct_window_reason mark = {0, 0, 1, ns, 0};
+    add_mark(w, &mark, text, ns, rolls);
 }
 
 void ct_windows_mark(struct ct_windows *w, uint64_t ns, const char *text, int tid, uint64_t function_id) {
@@ -275,27 +313,33 @@ void ct_windows_hold(struct ct_windows *w, uint64_t ns, const char *text) {
         return;
     }
     newest->last_mark = max_of(newest->last_mark, ns);
-    newest->left = w->options.post_events;
-    newest->end = w->options.post_events ? ENDLESS : max_of(newest->end, ns + w->options.post_ns);
+    newest->left = w->options.rolls.post_events;
+    newest->end = newest->left ? ENDLESS : max_of(newest->end, ns + w->options.rolls.post_ns);
 }
 
-bool ct_windows_ask(struct ct_windows *w, uint64_t ns) {
-    if (w->options.detail == CT_SESSION_DETAIL_OFF)
+bool ct_windows_ask(struct ct_windows *w, const struct ct_windows_ask *ask) {
+    uint32_t next = w->asked_next;
+    if (w->options.detail == CT_SESSION_DETAIL_OFF ||
+        next - __atomic_load_n(&w->asked_taken, __ATOMIC_ACQUIRE) == CT_WINDOWS_ASKED)
         return false;
-    uint64_t none = 0;
-    (void)__atomic_compare_exchange_n(&w->asked_ns, &none, ns, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&w->asked_count, 1, __ATOMIC_RELEASE);
+    w->asked[next % CT_WINDOWS_ASKED] = *ask;
+    __atomic_store_n(&w->asked_next, next + 1, __ATOMIC_RELEASE);
     return true;
 }
 
-/* A mark that is asked for between the two exchanges loses its own time. */
-static void take_asked(struct ct_windows *w, uint64_t now) {
-    if (!__atomic_load_n(&w->asked_count, __ATOMIC_ACQUIRE))
-        return;
-    uint64_t ns = __atomic_exchange_n(&w->asked_ns, 0, __ATOMIC_RELAXED);
-    uint64_t count = __atomic_exchange_n(&w->asked_count, 0, __ATOMIC_ACQUIRE);
-    for (; count; count--)
-        ct_windows_mark(w, ns ? ns : now, "manual", 0, 0);
+bool ct_windows_is_asked(const struct ct_windows *w) {
+    return __atomic_load_n(&w->asked_next, __ATOMIC_ACQUIRE) != __atomic_load_n(&w->asked_taken, __ATOMIC_RELAXED);
+}
+
+void ct_windows_take_asked(struct ct_windows *w) {
+    while (ct_windows_is_asked(w)) {
+        const struct ct_windows_ask *ask = &w->asked[w->asked_taken % CT_WINDOWS_ASKED];
+        char text[sizeof CT_WINDOWS_MANUAL + 2 + CT_WINDOWS_LABEL];
+        snprintf(text, sizeof text, "%s%s%.*s", CT_WINDOWS_MANUAL, ask->label[0] ? ": " : "",
+                 (int)sizeof ask->label - 1, ask->label);
+        ct_windows_mark_rolls(w, ask->ns, text, &ask->rolls);
+        __atomic_store_n(&w->asked_taken, w->asked_taken + 1, __ATOMIC_RELEASE);
+    }
 }
 
 /* ---- records ---- */
@@ -307,21 +351,20 @@ bool ct_windows_wants(const struct ct_windows *w, uint64_t ns) {
 }
 
 bool ct_windows_active(const struct ct_windows *w) {
-    return w->count || w->options.detail == CT_SESSION_DETAIL_ALWAYS ||
-           __atomic_load_n(&w->asked_count, __ATOMIC_RELAXED);
+    return w->count || w->options.detail == CT_SESSION_DETAIL_ALWAYS || ct_windows_is_asked(w);
 }
 
 bool ct_windows_settled(const struct ct_windows *w, uint64_t now) {
     const struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
-    if (w->options.detail == CT_SESSION_DETAIL_ALWAYS || __atomic_load_n(&w->asked_count, __ATOMIC_RELAXED))
+    if (w->options.detail == CT_SESSION_DETAIL_ALWAYS || ct_windows_is_asked(w))
         return false;
     return !newest || (newest->end < now && now - newest->end > SETTLE_NS);
 }
 
 /* The post-roll ends with this record, unless its time is not over yet. */
-static void close_counted(struct ct_windows *w, struct ct_window *window, uint64_t ns) {
+static void close_counted(struct ct_window *window, uint64_t ns) {
     window->left = 0;
-    window->end = max_of(max_of(ns, window->last_mark), window->last_mark + w->options.post_ns);
+    window->end = max_of(max_of(ns, window->last_mark), window->last_mark + window->post_ns);
 }
 
 void ct_windows_saw(struct ct_windows *w, int tid, uint64_t ns) {
@@ -329,13 +372,13 @@ void ct_windows_saw(struct ct_windows *w, int tid, uint64_t ns) {
     if (!newest || !newest->left || ns <= newest->last_mark || (newest->tid && newest->tid != tid))
         return;
     if (!--newest->left)
-        close_counted(w, newest, ns);
+        close_counted(newest, ns);
 }
 
 void ct_windows_thread_ended(struct ct_windows *w, int tid, uint64_t ns) {
     struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
     if (newest && newest->left && newest->tid == tid)
-        close_counted(w, newest, ns);
+        close_counted(newest, ns);
 }
 
 void ct_windows_persisted(struct ct_windows *w, uint64_t ns) {
@@ -345,6 +388,22 @@ void ct_windows_persisted(struct ct_windows *w, uint64_t ns) {
     window->first_record = window->records ? min_of(window->first_record, ns) : ns;
     window->last_record = max_of(window->last_record, ns);
     window->records++;
+    if (window->most && ns > window->last_mark && !window->limited && ++window->after == window->most) {
+        window->limited = true;
+        window->end = max_of(window->last_record, window->last_mark);
+    }
+}
+
+void ct_windows_kept(struct ct_windows *w, uint64_t ns) {
+    struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
+    if (!newest)
+        return;
+    newest->oldest = newest->older++ ? min_of(newest->oldest, ns) : ns;
+}
+
+void ct_windows_short(struct ct_windows *w) {
+    if (w->count)
+        w->recent[w->count - 1]->short_events = true;
 }
 
 void ct_windows_lost(struct ct_windows *w, uint64_t ns) {
@@ -378,11 +437,11 @@ void ct_windows_start(struct ct_windows *w, uint64_t ns) {
 static bool is_window_over(const struct ct_windows *w, const struct ct_window *window, uint64_t now) {
     if (window->end >= now || now - window->end <= SETTLE_NS)
         return false;
-    return now - window->end > SETTLE_NS + w->options.pre_ns || window->end < w->gone_ns;
+    return now - window->end > SETTLE_NS + w->options.rolls.pre_ns || window->end < w->gone_ns;
 }
 
 void ct_windows_tick(struct ct_windows *w, uint64_t now) {
-    take_asked(w, now);
+    ct_windows_take_asked(w);
     if (w->options.detail == CT_SESSION_DETAIL_ALWAYS)
         return;
     const struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;
@@ -398,7 +457,7 @@ void ct_windows_tick(struct ct_windows *w, uint64_t now) {
 }
 
 void ct_windows_end(struct ct_windows *w, uint64_t ns) {
-    take_asked(w, ns);
+    ct_windows_take_asked(w);
     w->end_ns = ns;
     for (size_t i = 0; i < w->count; i++) {
         struct ct_window *window = w->recent[i];
@@ -409,58 +468,4 @@ void ct_windows_end(struct ct_windows *w, uint64_t ns) {
         window->left = 0;
     }
     w->state = CT_SESSION_WINDOW_CAPTURING;
-}
-
-/* ---- the manifest ---- */
-
-static void put_reason(const struct ct_windows *w, const struct ct_window_reason *r, struct ct_json *j) {
-    ct_json_begin(j, NULL, '{');
-    ct_json_string(j, "trigger", w->texts[r->text]);
-    ct_json_number(j, "count", r->count);
-    ct_json_number(j, "first_ns", r->first_ns);
-    if (r->first_tid)
-        ct_json_number(j, "tid", (uint64_t)r->first_tid);
-    if (r->first_function)
-        ct_json_number(j, "function_id", r->first_function);
-    ct_json_end(j, '}');
-}
-
-static void put_window(const struct ct_windows *w, const struct ct_window *window, struct ct_json *j) {
-    bool open = window->end == ENDLESS;
-    uint64_t start = max_of(window->start, window->reach);
-    ct_json_begin(j, NULL, '{');
-    ct_json_number(j, "start_ns", start);
-    if (!open)
-        ct_json_number(j, "end_ns", window->end);
-    if (window->first_mark) {
-        ct_json_number(j, "first_mark_ns", window->first_mark);
-        ct_json_number(j, "last_mark_ns", window->last_mark);
-        ct_json_number(j, "pre_roll_ns", window->first_mark - min_of(start, window->first_mark));
-        ct_json_string(j, "pre_roll",
-                       window->reach > window->start ? "cut by memory"
-                       : window->short_start         ? "cut by the start"
-                                                     : "whole");
-        if (!open)
-            ct_json_number(j, "post_roll_ns", window->end - window->last_mark);
-        ct_json_string(j, "post_roll", open ? "going on" : window->short_end ? "cut by the end" : "whole");
-    }
-    ct_json_number(j, "records", window->records);
-    if (window->records) {
-        ct_json_number(j, "first_record_ns", window->first_record);
-        ct_json_number(j, "last_record_ns", window->last_record);
-    }
-    ct_json_begin(j, "reasons", '[');
-    for (size_t i = 0; i < window->reason_count; i++)
-        put_reason(w, &window->reasons[i], j);
-    ct_json_end(j, ']');
-    ct_json_end(j, '}');
-}
-
-void ct_windows_put(const struct ct_windows *w, struct ct_json *j) {
-    ct_json_begin(j, "windows", '[');
-    for (size_t i = 0; i < w->kept_count; i++)
-        put_window(w, w->kept[(w->kept_first + i) % CT_WINDOWS_KEPT], j);
-    for (size_t i = 0; i < w->count; i++)
-        put_window(w, w->recent[i], j);
-    ct_json_end(j, ']');
 }

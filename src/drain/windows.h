@@ -38,21 +38,43 @@ struct ct_window {
     uint64_t first_mark, last_mark;              /* 0: none (always) */
     uint64_t reach;                              /* detail before this is gone; 0: all was there */
     uint64_t first_record, last_record, records; /* persisted records */
+    uint64_t older, oldest;                      /* persisted records from before its start, and the first one's time */
+    uint64_t post_ns;                            /* post-roll of the last mark */
+    uint64_t most, after;                        /* its limit (post_most), and records after it so far */
     uint64_t left;                               /* post-roll in records: this many more of `tid` */
     int tid;                                     /* the thread that made the last mark */
     bool short_start, short_end;                 /* cut by the start, or the end, of the recording */
+    bool limited;                                /* its post-roll was over with `most` */
+    bool short_events;                           /* some thread had fewer records left than the pre-roll wants */
     struct ct_window_reason *reasons;
     size_t reason_count;
 };
 
+/* How much before and after a mark is wanted. If both time and events are given, the one that reaches further is
+ * used. */
+struct ct_windows_rolls {
+    uint64_t pre_ns, post_ns;
+    uint64_t pre_events, post_events; /* records of each thread, of the thread that made the mark; 0: not used */
+    uint64_t post_most;               /* the post-roll is over after this many records of all threads; 0: no limit */
+};
+
 struct ct_windows_options {
     int detail; /* enum ct_session_detail */
-    uint64_t pre_ns, post_ns;
-    uint64_t pre_events, post_events; /* records of the thread that made the mark; 0: not used */
+    struct ct_windows_rolls rolls;
+    bool grows; /* threads may have as much memory as the pre-roll needs */
 };
-/* From a session's options, with defaults filled in. If both time and events are given, the roll that reaches further
- * is used. */
+/* From a session's options, with defaults filled in. */
 struct ct_windows_options ct_windows_options_of(const struct ct_session_options *options);
+
+/* A mark that was asked for (ctl mark). */
+#define CT_WINDOWS_MANUAL "manual" /* its text; a label follows after ": " */
+#define CT_WINDOWS_LABEL  80u
+#define CT_WINDOWS_ASKED  16u
+struct ct_windows_ask {
+    uint64_t ns;
+    char label[CT_WINDOWS_LABEL]; /* "": none */
+    struct ct_windows_rolls rolls;
+};
 
 struct ct_windows {
     struct ct_windows_options options;
@@ -71,8 +93,12 @@ struct ct_windows {
     uint64_t gone_ns; /* some thread's records before this are no longer in memory; set by detail.c */
     size_t held;      /* index, from 1, of the text that keeps the newest window open; 0: none */
     bool held_now;    /* ct_windows_hold was called since the last tick */
-    /* any thread */
-    uint64_t asked_ns, asked_count; /* requested marks (ctl mark) */
+    /* marks since the drain last looked at these, which clears them: how many; times of the first and the last; the
+     * largest pre-roll in events */
+    uint64_t new_marks, new_first, new_last, new_events;
+    /* one other thread: a ring of marks that were asked for */
+    struct ct_windows_ask asked[CT_WINDOWS_ASKED];
+    uint32_t asked_next, asked_taken;
 };
 
 void ct_windows_init(struct ct_windows *windows, const struct ct_windows_options *options);
@@ -90,9 +116,14 @@ void ct_windows_mark_from(struct ct_windows *windows, uint64_t ns, const char *t
 void ct_windows_repeat(struct ct_windows *windows, const char *text, uint64_t count);
 /* A mark that lasts as long as this is called before every tick (time=). It is counted once. */
 void ct_windows_hold(struct ct_windows *windows, uint64_t ns, const char *text);
-/* Asks for a manual mark, from any thread; the next tick takes it. Returns false if nothing is persisted (--detail
- * off). */
-bool ct_windows_ask(struct ct_windows *windows, uint64_t ns);
+/* Adds a mark with rolls of its own. */
+void ct_windows_mark_rolls(struct ct_windows *windows, uint64_t ns, const char *text,
+                           const struct ct_windows_rolls *rolls);
+/* Asks for a manual mark, from one thread that is not the drain's; ct_windows_take_asked takes it. Returns false if
+ * nothing is persisted (--detail off), or too many wait. */
+bool ct_windows_ask(struct ct_windows *windows, const struct ct_windows_ask *ask);
+bool ct_windows_is_asked(const struct ct_windows *windows);
+void ct_windows_take_asked(struct ct_windows *windows);
 
 /* Is the detail of this moment to be persisted? */
 bool ct_windows_wants(const struct ct_windows *windows, uint64_t ns);
@@ -108,6 +139,10 @@ void ct_windows_saw(struct ct_windows *windows, int tid, uint64_t ns);
 void ct_windows_thread_ended(struct ct_windows *windows, int tid, uint64_t ns);
 /* A record of this time was written. */
 void ct_windows_persisted(struct ct_windows *windows, uint64_t ns);
+/* A record of this time, from before all windows that are open, was written for the newest mark. */
+void ct_windows_kept(struct ct_windows *windows, uint64_t ns);
+/* A thread has fewer records left than the pre-roll in events wants. */
+void ct_windows_short(struct ct_windows *windows);
 /* A thread's detail up to this time was overwritten: the pre-rolls of windows around it are short. */
 void ct_windows_lost(struct ct_windows *windows, uint64_t ns);
 

@@ -153,7 +153,7 @@ static void copy_process(struct copy *c, size_t index) {
     if (!to)
         ct_export_fail(c->e, CT_ERR_NO_MEMORY);
     else if (alone || ct_export_make_directory(c->e, "%s", to)) {
-        for (size_t i = 0; i < c->e->result->threads && !c->e->status; i++) {
+        for (size_t i = 0; i < ct_trace_thread_count(c->e->trace) && !c->e->status; i++) {
             const struct ct_trace_thread *thread = ct_trace_thread_at(c->e->trace, i);
             if (thread->process == index)
                 copy_thread(c, process->directory, to, i);
@@ -171,7 +171,8 @@ int ct_export_atf2(struct ct_export *e) {
     if (!c.piece)
         return CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < e->result->processes && !e->status; i++)
-        copy_process(&c, i);
+        if (ct_select_process(&e->options->select, e->trace, i))
+            copy_process(&c, i);
     if (!e->status)
         ct_export_advance(e, e->total - e->done);
     free(c.piece);

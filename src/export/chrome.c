@@ -235,6 +235,8 @@ static void put_process_names(struct ct_walk *w) {
     struct chrome *c = w->arg;
     char name[256];
     for (size_t i = 0; i < w->e->result->processes; i++) {
+        if (!ct_select_process(&w->e->options->select, w->e->trace, i))
+            continue;
         put_separator(c);
         ct_out_format(c->out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":",
                       ct_trace_process_at(w->e->trace, i)->pid);

@@ -177,6 +177,8 @@ static void put_processes(struct ct_export *e, struct perfetto *p) {
     char name[256];
     p->sequence = (uint32_t)ct_trace_thread_count(e->trace) + 1;
     for (size_t i = 0; i < ct_trace_process_count(e->trace); i++) {
+        if (!ct_select_process(&e->options->select, e->trace, i))
+            continue;
         struct ct_proto track = {.used = 0}, process = {.used = 0};
         ct_proto_number(&track, TRACK_UUID, process_uuid(i));
         ct_proto_number(&process, PROCESS_PID, (uint32_t)ct_trace_process_at(e->trace, i)->pid);

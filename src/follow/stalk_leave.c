@@ -9,6 +9,7 @@
 #include "inject/inject_memory.h"
 #include "inject/recorder.h"
 #include "remote/frames.h"
+#include "remote/namespace.h"
 #include "session/recording_leave.h"
 #include <stddef.h>
 #include <string.h>

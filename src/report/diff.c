@@ -189,15 +189,23 @@ static int make_rows(struct ct_diff *d, const struct ct_diff_options *options) {
     return 0;
 }
 
-static int read_more(struct ct_diff *d, const struct ct_diff_options *options,
-                     const struct ct_report_options *by_name) {
+static struct ct_report_options report_options(const struct ct_diff *d, const struct ct_diff_options *options,
+                                               const struct ct_select *select) {
+    return (struct ct_report_options){.select = *select,
+                                      .sort = CT_REPORT_BY_NAME,
+                                      .directories = options->directories,
+                                      .spread = d->cpu ? CT_REPORT_SPREAD_CPU : CT_REPORT_SPREAD_SELF};
+}
+
+static int read_more(struct ct_diff *d, const struct ct_diff_options *options) {
     size_t count = options->more_count[CT_DIFF_A] + options->more_count[CT_DIFF_B], done = 0;
     int status = 0;
     if (!(d->more = calloc(count + 1, sizeof(struct ct_report *))))
         return CT_ERR_NO_MEMORY;
     for (int s = 0; s < CT_DIFF_SIDES; s++)
         for (size_t i = 0; i < options->more_count[s] && !status; i++) {
-            status = ct_report_make(&d->more[done], options->more[s][i], by_name);
+            const struct ct_report_options by_name = report_options(d, options, &options->more_select[s][i]);
+            status = ct_report_make(&d->more[done], options->more[s][i], &by_name);
             d->more_count[s] += !status;
             done += !status;
         }
@@ -216,22 +224,21 @@ static bool has_cpu(struct ct_trace *const traces[CT_DIFF_SIDES], const struct c
 
 int ct_diff_make(struct ct_diff **out, struct ct_trace *const traces[CT_DIFF_SIDES],
                  const struct ct_diff_options *options) {
-    struct ct_report_options by_name = {
-        .select = options->select, .sort = CT_REPORT_BY_NAME, .spread = CT_REPORT_SPREAD_SELF};
     struct ct_diff *d = calloc(1, sizeof *d);
     int status = d ? 0 : CT_ERR_NO_MEMORY;
-    if (d && (d->cpu = has_cpu(traces, options)))
-        by_name.spread = CT_REPORT_SPREAD_CPU;
+    if (d)
+        d->cpu = has_cpu(traces, options);
     for (int s = 0; s < CT_DIFF_SIDES && !status; s++) {
-        d->names[s] = (struct ct_function_cache){.trace = traces[s], .select = &options->select};
+        const struct ct_report_options by_name = report_options(d, options, &options->select[s]);
+        d->names[s] = (struct ct_function_cache){.trace = traces[s], .select = &options->select[s]};
         status = ct_report_make(&d->reports[s], traces[s], &by_name);
     }
     if (!status)
-        status = read_more(d, options, &by_name);
+        status = read_more(d, options);
     if (!status)
         status = make_rows(d, options);
     if (!status)
-        status = ct_diff_paths(d, traces, options->next);
+        status = ct_diff_paths(d, traces, options);
     if (status) {
         ct_diff_free(d);
         return status;

@@ -22,18 +22,21 @@ enum ct_diff_sort {
 #undef CT_DIFF_SORT_ENUM
 };
 
-struct ct_diff_options {
-    struct ct_select select;         /* functions and modules */
-    enum ct_diff_sort sort;          /* by the size of the change */
-    uint64_t limit;                  /* rows; 0: all */
-    uint64_t min_change;             /* percent of A's value of the sort key (of the self time when sorted by name) */
-    uint64_t next;                   /* calls to show after the point where the paths diverge */
-    bool all;                        /* rows for differences that are noise too (diff_noise.h) */
-    struct ct_trace *const *more[2]; /* further traces of A and of B: the same program again; NULL: none */
-    size_t more_count[2];
-};
-
 enum { CT_DIFF_A, CT_DIFF_B, CT_DIFF_SIDES };
+
+struct ct_diff_options {
+    struct ct_select select[CT_DIFF_SIDES];
+    enum ct_diff_sort sort;         /* by the size of the change */
+    uint64_t limit;                 /* rows; 0: all */
+    uint64_t min_change;            /* percent of A's value of the sort key (of the self time when sorted by name) */
+    uint64_t next;                  /* calls to show after the point where the paths diverge */
+    const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
+    bool all;                       /* rows for differences that are noise too (diff_noise.h) */
+    /* further traces of A and of B: the same program again; NULL: none */
+    struct ct_trace *const *more[CT_DIFF_SIDES];
+    const struct ct_select *more_select[CT_DIFF_SIDES];
+    size_t more_count[CT_DIFF_SIDES];
+};
 
 struct ct_diff_values {
     uint64_t calls, timed, total_ns, self_ns, cpu_ns; /* calls 0: this side does not have the function */
@@ -82,7 +85,8 @@ int ct_diff_make(struct ct_diff **out, struct ct_trace *const traces[CT_DIFF_SID
                  const struct ct_diff_options *options);
 void ct_diff_free(struct ct_diff *diff);
 /* A part of ct_diff_make: compares the main threads. */
-int ct_diff_paths(struct ct_diff *diff, struct ct_trace *const traces[CT_DIFF_SIDES], uint64_t next);
+int ct_diff_paths(struct ct_diff *diff, struct ct_trace *const traces[CT_DIFF_SIDES],
+                  const struct ct_diff_options *options);
 
 struct ct_json;
 void ct_diff_json(const struct ct_diff *diff, struct ct_trace *const traces[CT_DIFF_SIDES], struct ct_json *json);

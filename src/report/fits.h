@@ -27,10 +27,20 @@ enum ct_fits_words {
 int ct_fits_make(struct ct_fits **out, struct ct_trace *trace, const struct ct_facts *facts,
                  const struct ct_select *select, enum ct_fits_words words, const char *const *directories);
 void ct_fits_free(struct ct_fits *fits);
+/* How many events are kept. */
+uint64_t ct_fits_kept(const struct ct_fits *fits);
 
-/* True when the call with this event fits; always with `fits` NULL. */
-bool ct_fits_call(const struct ct_fits *fits, size_t thread, uint64_t sequence);
-/* True for events (calls and their ends) of calls that fit, and of the calls around them. */
-bool ct_fits_keeps(const struct ct_fits *fits, size_t thread, uint64_t sequence);
+/* The slow paths of ct_fits_call and ct_fits_keeps. */
+bool ct_fits_marked(const struct ct_fits *fits, size_t thread, uint64_t sequence);
+bool ct_fits_marked_kept(const struct ct_fits *fits, size_t thread, uint64_t sequence);
+
+/* True when the event is the call or the end of a call that fits; always with `fits` NULL. */
+static inline bool ct_fits_call(const struct ct_fits *fits, size_t thread, uint64_t sequence) {
+    return !fits || ct_fits_marked(fits, thread, sequence);
+}
+/* True for events of calls that fit, and of the calls around them. */
+static inline bool ct_fits_keeps(const struct ct_fits *fits, size_t thread, uint64_t sequence) {
+    return !fits || ct_fits_marked_kept(fits, thread, sequence);
+}
 
 #endif

@@ -8,7 +8,8 @@
  * cpu, blocked, preempted   parts of self, where switches were recorded: on a processor; off it, waiting for something;
  *         off it, able to run
  *
- * Calls that were open at the end are closed there. Calls whose end was lost count as calls and have no time; ends
+ * Calls that were open at the end last until the recording ended. Calls whose end was lost count as calls and have no
+ * time; ends
  * whose call was lost are counted as unpaired. Time in gaps counts for no function. Of calls that overlap the selected
  * time, only the part in it counts. Memory grows with the number of
  * functions, not of events. Threads of the trace are read in parallel. */

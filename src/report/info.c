@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the trace of a process holds. */
 #include "report/info.h"
+#include "trace/reader.h"
 #include "trace/waits.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* an idle thread with more events is not read without being asked */
+#define READ_AT_ONCE UINT64_C(5000000)
 
 static const struct ct_json_node *root_of(const struct ct_facts *facts, size_t process) {
     return ct_json_root(facts->trees[process]);
@@ -139,20 +143,23 @@ static int read_threads(struct ct_info *info, struct ct_trace *trace, size_t pro
 }
 
 static int count_kinds(struct ct_info *info, struct ct_trace *trace) {
-    uint64_t kinds[4] = {0};
+    uint64_t kinds[4] = {0}, signals = 0;
     for (size_t i = 0; i < info->thread_count; i++) {
         struct ct_trace_cursor *cursor;
         struct ct_trace_event event;
         int status = ct_trace_cursor_open_thread(&cursor, trace, info->threads[i], 0);
         if (status)
             return status;
-        while (ct_trace_cursor_next(cursor, &event))
+        while (ct_trace_cursor_next(cursor, &event)) {
             kinds[event.kind & 3]++;
+            signals += event.kind == CT_TRACE_EXCEPTION && !event.function_id;
+        }
         ct_trace_cursor_close(cursor);
     }
     info->calls = kinds[CT_TRACE_CALL];
     info->returns = kinds[CT_TRACE_RETURN];
-    info->exceptions = kinds[CT_TRACE_EXCEPTION];
+    info->exceptions = kinds[CT_TRACE_EXCEPTION] - signals;
+    info->signals = signals;
     info->counted = true;
     return 0;
 }
@@ -201,6 +208,9 @@ static void read_stalk(struct ct_info *info, const struct ct_json_node *root) {
 
 static int read_manifest(struct ct_info *info, const struct ct_json_node *root) {
     read_stalk(info, root);
+    info->parent_pid = (int)number_at(root, "parent_pid", NULL);
+    info->origin = text_at(root, "origin");
+    info->disk_bytes = ct_find_disk_bytes(info->process->directory);
     info->command_line = text_at(root, "command_line");
     info->redacted = ct_json_flag(ct_json_get(root, "redacted", NULL), false);
     info->tool = text_at(root, "tool");
@@ -263,7 +273,7 @@ static int read_times(struct ct_info *info, const struct ct_facts *facts, size_t
     int status = ct_waits_of_process(&waits, facts, process);
     if (status)
         return status;
-    info->waited_ns = ct_waits_in(&waits, info->process->time_start_ns, info->process->time_end_ns);
+    info->waited_ns = ct_waits_in(&waits, info->process->time_start_ns, info->process->recording_end_ns);
     info->waits_more = waits.more;
     info->waits_more_ns = waits.more_ns;
     ct_waits_free(&waits);
@@ -290,8 +300,8 @@ int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_f
         return CT_ERR_NO_MEMORY;
     const struct ct_json_node *root = root_of(facts, process);
     info->process = ct_trace_process_at(trace, process);
-    if (info->process->time_end_ns > info->process->time_start_ns)
-        info->duration_ns = info->process->time_end_ns - info->process->time_start_ns;
+    if (info->process->recording_end_ns > info->process->recording_start_ns)
+        info->duration_ns = info->process->recording_end_ns - info->process->recording_start_ns;
     read_started(info);
     int status = read_wall(info, trace);
     if (!status)
@@ -312,6 +322,8 @@ int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_f
         status = count_kinds(info, trace);
     if (!status)
         status = ct_crash_make(&info->crash, trace, facts, process);
+    if (!status)
+        status = ct_idle_find(&info->idle, trace, facts, process, count ? UINT64_MAX : READ_AT_ONCE);
     if (status) {
         ct_info_free(info);
         return status;
@@ -330,6 +342,7 @@ void ct_info_free(struct ct_info *info) {
     free(info->threads);
     free(info->losses);
     ct_crash_free(info->crash);
+    ct_idle_free(&info->idle);
     free(info->left);
     free(info->missed);
     free(info);

@@ -22,6 +22,9 @@ static char *join_reasons(const struct ct_json_node *list, uint64_t *marks) {
         *marks += count;
         fprintf(out, "%s%s", reason == ct_json_first(list) ? "" : ", ",
                 ct_json_text(ct_json_get(reason, "trigger", NULL), "?"));
+        const char *label = ct_json_text(ct_json_get(reason, "label", NULL), "");
+        if (*label)
+            fprintf(out, " \"%s\"", label);
         if (count > 1)
             fprintf(out, " (%llu times)", (unsigned long long)count);
     }
@@ -32,6 +35,8 @@ int ct_info_read_windows(struct ct_info *info, const struct ct_json_node *root) 
     const struct ct_json_node *list = ct_json_get(root, "windows", NULL), *node = ct_json_first(list);
     const struct ct_json_node *lost = ct_json_get(root, "detail", "lost", NULL);
     info->detail = read_number(ct_json_get(root, "detail", NULL), "written");
+    info->detail_thread = read_number(ct_json_get(root, "detail", NULL), "most_of_a_thread");
+    info->detail_needed = read_number(ct_json_get(root, "detail", NULL), "needed_bytes");
     for (const struct ct_json_node *reason = ct_json_first(lost); reason; reason = reason->next)
         info->detail_lost += ct_json_u64(reason, 0);
     info->windows = node ? calloc(list->count, sizeof *info->windows) : NULL;
@@ -42,7 +47,7 @@ int ct_info_read_windows(struct ct_info *info, const struct ct_json_node *root) 
         w->mark_ns = read_number(node, "first_mark_ns");
         w->pre_ns = read_number(node, "pre_roll_ns");
         w->post_ns = read_number(node, "post_roll_ns");
-        w->records = read_number(node, "records");
+        w->records = read_number(node, "records") + read_number(node, "older_records");
         w->pre = ct_json_text(ct_json_get(node, "pre_roll", NULL), "");
         w->post = ct_json_text(ct_json_get(node, "post_roll", NULL), "");
         w->reasons = join_reasons(ct_json_get(node, "reasons", NULL), &w->marks);
@@ -59,6 +64,8 @@ void ct_info_free_windows(struct ct_info *info) {
 void ct_info_windows_json(const struct ct_info *info, struct ct_json *json) {
     ct_json_number(json, "detail", info->detail);
     ct_json_number(json, "detail_lost", info->detail_lost);
+    ct_json_number(json, "detail_thread_bytes", info->detail_thread);
+    ct_json_number(json, "detail_needed_bytes", info->detail_needed);
     ct_json_begin(json, "windows", '[');
     for (size_t i = 0; i < info->window_count; i++) {
         const struct ct_info_window *w = &info->windows[i];

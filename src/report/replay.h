@@ -67,6 +67,7 @@ struct ct_replay_options {
         size_t thread;
         uint64_t sequence;
     } * one;
+    size_t only_thread;             /* 1 + index of the only thread to show; 0: all selected ones */
     const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
 };
 
@@ -101,8 +102,9 @@ int ct_replay_stream_thread(struct ct_replay_stream *stream, size_t number, cons
 int ct_replay_stream_event(struct ct_replay_stream *stream, const struct ct_trace_event *event);
 /* There are no more events at the moment: shows the lines that wait; calls that are open as such. */
 int ct_replay_stream_rest(struct ct_replay_stream *stream, uint64_t now_ns);
-/* Shows the lines that still wait, and gaps after the last events. Open calls stay open. */
-int ct_replay_stream_end(struct ct_replay_stream *stream);
+/* The recording has ended: shows the lines that still wait, gaps after the last events, and calls that are open until
+ * then. */
+int ct_replay_stream_end(struct ct_replay_stream *stream, const struct ct_follow *follow);
 void ct_replay_stream_close(struct ct_replay_stream *stream);
 
 #endif

@@ -70,6 +70,8 @@ struct ct_replay_source *ct_replay_add_source(struct ct_replay_run *r, size_t th
 void ct_replay_event(struct ct_replay_source *s);
 /* Shows the gaps before the event with this number. */
 void ct_replay_gaps(struct ct_replay_source *s, uint64_t sequence);
+/* Closes the calls that are open at the end. */
+void ct_replay_close_open(struct ct_replay_source *s, uint64_t end_ns);
 void ct_replay_finish(struct ct_replay_run *r);
 
 /* Makes the calls of the open frames, which have none. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The events of one thread in a range of time: see scan.h. */
 #include "report/scan.h"
+#include "report/scan_skip.h"
 #include "trace/reader.h"
 #include "trace/summary.h"
 
@@ -119,7 +120,7 @@ static void enter_range(struct ct_scan *s) {
 /* ---- the scan ---- */
 
 int ct_scan_start(struct ct_scan *s, const struct ct_scan_setup *setup) {
-    *s = (struct ct_scan){.setup = *setup, .facts = &setup->facts->threads[setup->thread]};
+    *s = (struct ct_scan){.setup = *setup, .boundary = UINT64_MAX, .facts = &setup->facts->threads[setup->thread]};
     int status = setup->timeline ? 0 : ct_timeline_open(&s->timeline, setup->facts, setup->trace, setup->thread);
     if (status)
         return status;
@@ -143,10 +144,12 @@ int ct_scan_open(struct ct_scan *s, const struct ct_scan_setup *setup) {
     int status = ct_scan_start(s, setup);
     if (!status && !s->cursor)
         status = ct_trace_cursor_open_thread(&s->cursor, setup->trace, setup->thread, 0);
-    return status;
+    return status ? status : ct_scan_skip_open(s);
 }
 
 bool ct_scan_next(struct ct_scan *s, struct ct_trace_event *event) {
+    if (s->next >= s->boundary)
+        ct_scan_skip_next(s, s->next);
     if (s->has_waiting)
         *event = s->waiting;
     else if (s->past || !ct_trace_cursor_next(s->cursor, event))
@@ -156,6 +159,7 @@ bool ct_scan_next(struct ct_scan *s, struct ct_trace_event *event) {
         s->past = true;
         return false;
     }
+    s->next = event->sequence + 1;
     s->now_ns = event->timestamp_ns;
     pass_gaps(s, event);
     s->last_ns = event->timestamp_ns;
@@ -186,6 +190,7 @@ bool ct_scan_has_cpu(const struct ct_scan *s) {
 }
 
 void ct_scan_close(struct ct_scan *s) {
+    ct_scan_skip_close(s);
     if (s->setup.frames && s->setup.frames->timeline == &s->timeline)
         s->setup.frames->timeline = NULL;
     ct_timeline_close(&s->timeline);

@@ -31,12 +31,15 @@ struct ct_scan_setup {
     /* True for a function that is recorded on entry only: its calls open no frame. */
     bool (*entry_only)(void *arg, size_t process, uint64_t function);
     void *arg;
+    /* Only calls that take this long matter, of the whole thread: others may be left out with all their events. The
+     * reader looks at ends alone, gives frames no `user`, and opens the scan by ct_scan_open. 0: all calls. */
+    uint64_t least_ns;
     pthread_mutex_t *names; /* held while functions are looked up; NULL: nobody else uses the trace */
 };
 
 struct ct_scan {
     struct ct_scan_setup setup;
-    uint64_t next; /* position of the first event of the range */
+    uint64_t next; /* position of the first event of the range; of ct_scan_next: of the next event */
     size_t gap;    /* gaps of the thread before the next event; those before the range do not count as passed */
     size_t first_gap;
     uint64_t gap_ns;   /* time in the gaps that were passed */
@@ -44,12 +47,15 @@ struct ct_scan {
     uint64_t last_ns;  /* time of the last event, in the range */
     uint64_t now_ns;   /* time of the event that is being read: when frames are lost in a gap before it */
     bool past;         /* there are events after the range */
+    uint64_t left_out; /* calls that have ended in events that were left out */
     /* private */
     const struct ct_thread_facts *facts;
     struct ct_trace_cursor *cursor;
     struct ct_trace_event waiting; /* read, but not returned yet */
     struct ct_timeline timeline;   /* when the setup has none */
     bool has_waiting;
+    struct ct_summary *summary; /* NULL: every event is read */
+    uint64_t boundary;          /* ct_scan_skip_next is called before the event at this position */
 };
 
 /* Begins the frames and gives them the calls that are open at from_ns; sets `next`, `gap` and `last_ns`. For readers of

@@ -3,6 +3,7 @@
  * control socket, the only one that changes the policy. */
 #include "session/children.h"
 #include "session/control_internal.h"
+#include "session/mark.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +41,6 @@ static void bring_pause(struct ct_recording *r, bool paused) {
 struct task {
     const struct ct_control_server *c;
     bool open; /* some process does not have everything yet */
-    uint64_t processes, marked;
 };
 
 /* Does not wait for `work`: the thread that holds it may be about to need the list that we hold. */
@@ -104,12 +104,31 @@ static int announce(struct command *m, int status) {
     return say(m, 0, "version %u of the policy: %016llx", p->version, (unsigned long long)ct_policy_hash(p));
 }
 
+static void collect_fitting(void *arg, struct ct_recording *r) {
+    *(unsigned *)arg |= r->fitting;
+}
+
+/* Does the newest trigger fit no function of any process? */
+static bool is_idle(struct ct_session *s) {
+    unsigned fitting = 0;
+    each_recording(s, collect_fitting, &fitting);
+    pthread_rwlock_rdlock(&s->policy_lock);
+    const struct ct_trigger *t = s->policy->count ? s->policy->triggers[s->policy->count - 1] : NULL;
+    bool idle = t && t->bit >= 0 && !(fitting & 1u << t->bit);
+    pthread_rwlock_unlock(&s->policy_lock);
+    return idle;
+}
+
 static int trigger_add(struct command *m) {
     struct ct_session *s = m->c->session;
     pthread_rwlock_wrlock(&s->policy_lock);
     int status = ct_policy_add(s->policy, m->operand, ct_clock_now(), m->text, SENTENCE);
     pthread_rwlock_unlock(&s->policy_lock);
-    return announce(m, status);
+    status = announce(m, status);
+    size_t used = strlen(m->text);
+    if (!status && is_idle(s))
+        snprintf(m->text + used, SENTENCE - used, "; it fits no function so far, and stays for libraries to come");
+    return status;
 }
 
 static int trigger_remove(struct command *m) {
@@ -177,19 +196,35 @@ static int resume_all(struct command *m) {
     return set_paused(m, false);
 }
 
+struct mark_task {
+    struct ct_windows_ask ask;
+    uint64_t marked, refused;
+};
+
 static void mark_one(void *arg, struct ct_recording *r) {
-    struct task *t = arg;
+    struct mark_task *t = arg;
     if (!r->remote || !r->times.resumed_at)
         return;
-    t->processes++;
-    t->marked += ct_windows_ask(&r->windows, ct_clock_now());
+    t->ask.ns = ct_clock_now();
+    if (!ct_windows_ask(&r->windows, &t->ask)) {
+        t->refused++;
+        return;
+    }
+    if (r->lane.segment_count)
+        ct_lane_mark(&r->lane);
+    t->marked++;
 }
 
 static int mark(struct command *m) {
-    struct task t = {.c = m->c};
+    struct mark_task t = {.ask.rolls = ct_windows_options_of(&m->c->session->options).rolls};
     if (m->c->session->options.detail == CT_SESSION_DETAIL_OFF)
         return say(m, CT_ERR_BAD_STATE, "--detail off captures nothing that a mark could keep");
+    int status = ct_mark_parse(m->operand, &t.ask, m->text, SENTENCE);
+    if (status)
+        return status;
     each_recording(m->c->session, mark_one, &t);
+    if (!t.marked && t.refused)
+        return say(m, CT_ERR_BAD_STATE, "marks came faster than they could be taken; mark again");
     return t.marked == 1 ? say(m, 0, "marked") : say(m, 0, "marked in %llu processes", (unsigned long long)t.marked);
 }
 
@@ -224,17 +259,18 @@ static int (*const runs[CT_SESSION_COMMAND_COUNT])(struct command *) = {
 enum ct_session_command ct_command_find(const char *line, const char **operand) {
     static const struct {
         const char *words;
-        bool takes;
+        const char *operand; /* in brackets: it may be left out */
     } commands[] = {
-#define COMMAND(name, words, operand, help) [CT_SESSION_COMMAND_##name] = {words, sizeof operand > 1},
+#define COMMAND(name, words, operand, help) [CT_SESSION_COMMAND_##name] = {words, operand},
         CT_SESSION_COMMAND_LIST(COMMAND)
 #undef COMMAND
     };
     for (int i = 0; i < CT_SESSION_COMMAND_COUNT; i++) {
         size_t length = strlen(commands[i].words);
-        bool fits = !strncmp(line, commands[i].words, length) && line[length] == (commands[i].takes ? ' ' : 0);
-        *operand = line + length + commands[i].takes;
-        if (fits)
+        bool takes = commands[i].operand[0], optional = commands[i].operand[0] == '[';
+        char end = strncmp(line, commands[i].words, length) ? 'x' : line[length];
+        *operand = line + length + (end == ' ');
+        if ((end == ' ' && takes) || (end == 0 && (!takes || optional)))
             return (enum ct_session_command)i;
     }
     return CT_SESSION_COMMAND_COUNT;

@@ -190,7 +190,8 @@ static void on_signal(void *arg, const struct ct_remote_signal *s) {
     struct ct_signal_record record;
     fill_record(&record, s);
     find_mark(r->session, &record);
-    (void)ct_drain_signal(&r->drain, &record);
+    if (!ct_drain_signal(&r->drain, &record) && record.mark[0] && r->lane.segment_count)
+        ct_lane_mark(&r->lane);
     keep_entry(h, s, &record);
     __atomic_fetch_add(&h->all, 1, __ATOMIC_RELEASE);
 }

@@ -133,8 +133,10 @@ static void put_thread(struct ct_json *j, const struct ct_drain_thread *t) {
     }
     ct_json_number(j, "lost", lost);
     put_kept(j, t);
-    if (t->gone)
-        ct_json_number(j, "end_ns", t->last_ns);
+    if (t->gone) /* it may have ended long after its last event */
+        ct_json_number(j, "end_ns", t->last_ns > t->seen_ns ? t->last_ns : t->seen_ns);
+    else if (t->seen_ns)
+        ct_json_number(j, "seen_ns", t->seen_ns);
     ct_json_begin(j, "gaps", '[');
     for (size_t i = 0; i < t->gap_count; i++) {
         ct_json_begin(j, NULL, '{');
@@ -244,8 +246,14 @@ static void put_detail(struct ct_json *j, struct ct_recording *r, const struct c
     ct_json_number(j, "limited", limited);
     ct_json_number(j, "bytes", s->detail_bytes);
     ct_json_number(j, "lane_bytes", (uint64_t)r->lane.detail_chunk_count * CT_SHM_DETAIL_CHUNK);
+    ct_json_number(j, "most_of_a_thread", d->detail ? d->detail->most_bytes : 0);
+    if (s->detail_needed)
+        ct_json_number(j, "needed_bytes", s->detail_needed);
     ct_json_number(j, "stack_bytes", r->lane.stack_bytes);
     ct_json_bool(j, "vectors", r->lane.vectors);
+    ct_json_number(j, "strings", r->lane.strings);
+    if (r->lane.strings && r->lane.control && r->lane.control->silent)
+        ct_json_string(j, "strings_end", "the program has asked for a seccomp filter: no text was read from then on");
     ct_json_bool(j, "errno", r->lane.has_errno);
     if (r->plan && r->plan->errno_unknown)
         ct_json_string(j, "errno_unknown", r->plan->errno_unknown);
@@ -270,11 +278,23 @@ static void put_rates(struct ct_json *j, const struct ct_session_statistics *s) 
     ct_json_end(j, '}');
 }
 
+/* From when until when the process was recorded, whether or not it did anything. While it is recorded, and after the
+ * recorder was killed, the end is that of the last complete pass over the lane. */
+static void put_span(struct ct_json *j, const struct ct_recording *r) {
+    uint64_t ended_at = __atomic_load_n(&r->times.ended_at, __ATOMIC_ACQUIRE);
+    uint64_t written_ns = __atomic_load_n(&r->drain.written_ns, __ATOMIC_ACQUIRE);
+    if (!r->times.resumed_at)
+        return;
+    ct_json_number(j, "recording_start_ns", r->times.resumed_at);
+    ct_json_number(j, "recording_end_ns", ended_at ? ended_at : written_ns);
+}
+
 static void put_numbers(struct ct_json *j, struct ct_recording *r) {
     struct ct_session_statistics now;
     ct_recording_statistics(r, &now);
     ct_json_number(j, "time_start_ns", r->drain.time_start);
     ct_json_number(j, "time_end_ns", r->drain.time_end);
+    put_span(j, r);
     put_events(j, &now);
     put_detail(j, r, &now);
     put_latency(j, &r->drain);

@@ -118,8 +118,9 @@ static void describe_settings(struct ct_policy *p, const struct ct_session_optio
     struct ct_windows_options w = ct_windows_options_of(o);
     snprintf(p->settings, sizeof p->settings,
              "detail %s\npre-roll-ms %llu\npost-roll-ms %llu\npre-roll-events %llu\npost-roll-events %llu\n",
-             modes[w.detail], (unsigned long long)(w.pre_ns / 1000000), (unsigned long long)(w.post_ns / 1000000),
-             (unsigned long long)w.pre_events, (unsigned long long)w.post_events);
+             modes[w.detail], (unsigned long long)(w.rolls.pre_ns / 1000000),
+             (unsigned long long)(w.rolls.post_ns / 1000000), (unsigned long long)w.rolls.pre_events,
+             (unsigned long long)w.rolls.post_events);
 }
 
 static int insert_trigger(struct ct_policy *p, const char *text, char *error, size_t size);

@@ -68,6 +68,7 @@ struct ct_recording_times {
     uint64_t plan_ns, pause_ns, recorded_ns; /* durations */
     uint64_t stopped_at, resumed_at;
     uint64_t asked_at;   /* a forked child waits for its recording since then; 0: it does not */
+    uint64_t ended_at;   /* when it was left, ended, or executed another program; 0: it is recorded */
     uint64_t checked_at; /* when it was last checked for another program */
 };
 
@@ -97,6 +98,7 @@ struct ct_recording {
     struct ct_drain drain;
     struct ct_windows windows; /* used by the drain thread */
     struct ct_recording_time_trigger time_trigger;
+    uint16_t fitting; /* bits of function triggers that fit a function */
     struct ct_recording_requests requests;
     struct ct_recording_tracing tracing;
     struct ct_recording_trace trace;
@@ -134,6 +136,8 @@ void ct_recording_resume(struct ct_recording *r);
 bool ct_recording_was_replaced(struct ct_recording *r);
 /* Notes that the process ended with this status (-1: unknown); returns the reason for the end of its recording. */
 const char *ct_recording_note_exit(struct ct_recording *r, int status);
+/* Notes that the process is not recorded from now on. The first call counts. */
+void ct_recording_note_end(struct ct_recording *r);
 /* Finishes the trace. The process is no longer used. */
 int ct_recording_finish(struct ct_recording *r, const char *reason);
 

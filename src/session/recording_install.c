@@ -2,7 +2,7 @@
 /* How a recording gets into its target: plan, stop, inject, hook. recording_leave.c has the way back. Runs on the
  * session's thread. Between stop and resume the target is stopped, so only what must happen there does. */
 #include "session/recording_install.h"
-#include "remote/frames.h"
+#include "remote/namespace.h"
 #include "session/children.h"
 #include "session/confirm.h"
 #include "session/follower.h"
@@ -23,6 +23,7 @@
 #define KEEP_SHARE      64u /* with --keep, a thread's switches have this part of the bytes at most */
 #define KEEP_MOST       (4u << 20)
 #define MIN_CLOCK_SPAN  5000000ull /* between the first two calibrations */
+#define DEFAULT_DETAIL  (32u << 20)
 
 /* ---- the time limit ---- */
 
@@ -211,13 +212,15 @@ static int start_drain(struct ct_recording *r) {
 
 static struct ct_injection_options injection_options(const struct ct_recording *r) {
     const struct ct_session_options *o = &r->session->options;
+    size_t memory = o->detail_memory ? o->detail_memory : DEFAULT_DETAIL; /* 0 stays: the default does not grow */
     return (struct ct_injection_options){
         .lane = {.index_memory = o->index_memory,
                  .lossless = o->lossless,
-                 .detail_memory = o->detail == CT_SESSION_DETAIL_OFF ? 0 : o->detail_memory,
+                 .detail_memory = o->detail == CT_SESSION_DETAIL_OFF ? 0 : memory,
                  .stack_bytes = o->stack_bytes < 0 ? 0 : (uint32_t)o->stack_bytes,
                  .detail_rate = o->detail_rate,
-                 .vectors = o->vectors},
+                 .vectors = o->vectors,
+                 .strings = ((uint32_t)o->strings + 7) & ~7u},
         .max_depth = o->max_depth,
     };
 }
@@ -297,6 +300,8 @@ int ct_recording_install(struct ct_recording *r) {
         return status;
     }
     ct_recording_look_at_code(r);
+    if (r->origin <= CT_ORIGIN_ATTACH)
+        ct_recording_note_triggers(r);
     (void)ct_manifest_write(r, false);
     return 0;
 }

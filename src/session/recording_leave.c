@@ -201,6 +201,7 @@ static int uninstall(struct ct_recording *r) {
     int status = ct_recording_stop(r);
     if (status == CT_ERR_NOT_FOUND)
         return 0; /* it has just ended */
+    ct_recording_note_end(r);
     if (!status) {
         bool clean;
         ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
@@ -223,6 +224,7 @@ static int uninstall(struct ct_recording *r) {
 /* No thread may wait for us inside the agent meanwhile. */
 int ct_recording_uninstall(struct ct_recording *r) {
     __atomic_store_n(&r->lane.control->listening, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&r->drain.leaving, true, __ATOMIC_RELEASE);
     pthread_mutex_lock(&r->work);
     ct_crash_watch_release(r);
     int status = uninstall(r);

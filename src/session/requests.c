@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See requests.h. */
 #include "session/requests.h"
-#include "remote/frames.h"
+#include "remote/namespace.h"
 #include "remote/program.h"
 #include "session/children.h"
 #include "session/crash_watch.h"

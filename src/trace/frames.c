@@ -403,7 +403,10 @@ static bool resume_frame(struct ct_frames *f, const struct ct_frames_saved *save
     frame->detail = saved->detail;
     frame->called_at = saved->called_at;
     frame->skipped_ns = saved->skipped_ns;
+    frame->waited_ns = saved->waited_ns;
     frame->self_ns = saved->self_ns;
+    frame->off_before = saved->off_before;
+    frame->off_self = saved->off_self;
     frame->unknown = saved->unknown;
     if (other) {
         frame->depth = saved->called_at;
@@ -411,21 +414,6 @@ static bool resume_frame(struct ct_frames *f, const struct ct_frames_saved *save
     }
     f->open += saved->unknown ? saved->unknown : 1;
     return true;
-}
-
-/* A saved state knows nothing of waits: those since the call began are taken from the timeline. */
-static void resume_waits(struct ct_frames *f) {
-    struct ct_off ignored = {{0}};
-    if (!f->timeline)
-        return;
-    (void)ct_timeline_pass(f->timeline, f->last_ns, &ignored);
-    for (size_t place = f->newest; place != CT_NO_FRAME; place = f->places[place].older) {
-        struct ct_frame *frame = &f->places[place];
-        uint64_t waited = ct_waits_in(&f->timeline->waits, frame->began_ns, f->last_ns);
-        frame->waited_ns = f->waited_ns - waited; /* their difference counts */
-        frame->skipped_ns -= waited;
-        frame->off_before = f->off;
-    }
 }
 
 bool ct_frames_resume(struct ct_frames *f, const struct ct_frames_state *state) {
@@ -443,9 +431,13 @@ bool ct_frames_resume(struct ct_frames *f, const struct ct_frames_state *state) 
     f->running = state->running;
     f->last_ns = state->last_ns;
     f->skipped_ns = state->skipped_ns;
+    f->waited_ns = state->waited_ns;
+    f->off = state->off;
+    struct ct_off included = {{0}};
+    if (f->timeline)
+        (void)ct_timeline_pass(f->timeline, state->timeline_ns, &included);
     f->many = state->many;
     f->after_gap = state->after_gap;
-    resume_waits(f);
     return true;
 }
 

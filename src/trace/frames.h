@@ -11,7 +11,8 @@
  * ran is the caller.
  *
  * Time between two events belongs to the frame that ran; after an end that is the caller. Time in a gap belongs to no
- * frame, nor does time in which the thread waited for the recorder. Memory grows only with the number of open calls, and nothing is searched while depths match. One owner. */
+ * frame, nor does time in which the thread waited for the recorder. Memory grows only with the number of open calls,
+ * and nothing is searched while depths match. One owner. */
 #ifndef CT_TRACE_FRAMES_H
 #define CT_TRACE_FRAMES_H
 
@@ -85,7 +86,8 @@ void ct_frames_begin(struct ct_frames *frames, bool complete, void (*lost)(void 
 void ct_frames_inherit(struct ct_frames *frames, const uint64_t *functions, size_t count, uint64_t ns);
 /* The frames as they are in the middle of a thread's events, oldest first. */
 struct ct_frames_saved {
-    uint64_t function, start_ns, sequence, skipped_ns, self_ns;
+    uint64_t function, start_ns, sequence, skipped_ns, waited_ns, self_ns;
+    struct ct_off off_before, off_self;
     uint64_t unknown;
     size_t caller; /* number of the frame in this list, or CT_NO_FRAME */
     uint32_t detail, called_at;
@@ -95,10 +97,13 @@ struct ct_frames_state {
     size_t count;
     size_t running; /* number of a frame, or CT_NO_FRAME */
     size_t trusted;
-    uint64_t last_ns, skipped_ns;
+    uint64_t last_ns, skipped_ns, waited_ns;
+    struct ct_off off;
+    uint64_t timeline_ns; /* the timeline was passed up to here */
     bool many, after_gap;
 };
-/* Goes on where a state was saved, after ct_frames_begin. False: no memory, or no frames can be in such a state. */
+/* Goes on where a state was saved, after ct_frames_begin, with the timeline set and not passed beyond. False: no memory,
+ * or no frames can be in such a state. */
 bool ct_frames_resume(struct ct_frames *frames, const struct ct_frames_state *state);
 /* Events are missing between the last one and the next. `ns` is the time between the two. */
 void ct_frames_gap(struct ct_frames *frames, uint64_t ns);

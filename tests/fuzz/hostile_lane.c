@@ -12,7 +12,7 @@
 #include "hostile.h"
 #include "hostile_requests.h"
 #include "os/thread.h"
-#include "remote/frames.h"
+#include "remote/namespace.h"
 #include "remote/program.h"
 #include <contrail/stalker.h>
 #include <ftw.h>
@@ -698,10 +698,11 @@ static void set_up_lane(struct ct_recording *r) {
 static void set_up_drain(struct ct_recording *r) {
     const struct ct_windows_options windows = {
         .detail = w.flags & ALWAYS ? CT_SESSION_DETAIL_ALWAYS : CT_SESSION_DETAIL_MARKED,
-        .pre_ns = 1000000000,
-        .post_ns = 1000000000,
-        .pre_events = w.flags & PRE_EVENTS ? 5 : 0,
-        .post_events = w.flags & PRE_EVENTS ? 5 : 0,
+        .rolls = {.pre_ns = 1000000000,
+                  .post_ns = 1000000000,
+                  .pre_events = w.flags & PRE_EVENTS ? 5 : 0,
+                  .post_events = w.flags & PRE_EVENTS ? 5 : 0},
+        .grows = w.flags & PRE_EVENTS,
     };
     bool stalk = w.flags & STALK;
     ct_windows_init(&r->windows, &windows);

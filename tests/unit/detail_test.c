@@ -34,8 +34,8 @@ static void start(const struct ct_lane_options *options, int detail) {
     o.detail_memory = o.detail_memory ? o.detail_memory : SMALLEST;
     o.hook_room = HOOKS;
     lane_start_with(&f, &o, 0);
-    ct_windows_init(&windows,
-                    &(struct ct_windows_options){.detail = detail, .pre_ns = 60000000000, .post_ns = 1000000000});
+    ct_windows_init(&windows, &(struct ct_windows_options){.detail = detail,
+                                                           .rolls = {.pre_ns = 60000000000, .post_ns = 1000000000}});
     lane_prepare_drain(&f);
     f.drain.windows = &windows;
     ct_windows_start(&windows, f.clock.first.ns);
@@ -50,6 +50,11 @@ static int clean(void **state) {
         ct_windows_free(&windows);
     }
     return 0;
+}
+
+static bool ask(void) {
+    const struct ct_windows_ask a = {.ns = ct_clock_now(), .rolls = windows.options.rolls};
+    return ct_windows_ask(&windows, &a);
 }
 
 /* ---- as stubs do it ---- */
@@ -82,7 +87,7 @@ static void record(struct ct_block *b, uint32_t hook, uint32_t kind) {
     struct ct_detail_note note = {.entered = 1};
     ct_event_note(b, hook, kind, &note);
     if (b->rules[hook])
-        ct_agent_detail_mark(&note, 0);
+        ct_agent_detail_mark(&note, 0, 0, NULL);
     uint64_t at =
         note.tag >= CT_TAG_STEP ? ct_agent_detail_reserve(kind == CT_EVENT_RETURN ? b->return_size : b->call_size) : 0;
     if (at)
@@ -322,10 +327,10 @@ static void test_storm(void **state) {
 static void test_going_round(void **state) {
     for (size_t pairs = 200; pairs < 228; pairs += 4) { /* wherever in a chunk it is */
         start(&(struct ct_lane_options){.stack_bytes = 128}, CT_SESSION_DETAIL_MARKED);
-        windows.options.pre_ns = 600000000000ull;
+        windows.options.rolls.pre_ns = 600000000000ull;
         record_pairs(begin(), pairs);
         assert_int_equal(ct_drain_start(&f.drain), 0);
-        assert_true(ct_windows_ask(&windows, ct_clock_now()));
+        assert_true(ask());
         for (uint64_t taken = 0; !taken; usleep(1000)) {
             pthread_mutex_lock(&f.drain.mutex);
             taken = f.drain.statistics.detail_events;
@@ -366,7 +371,7 @@ static void test_ended_thread(void **state) {
     assert_int_equal(ct_drain_start(&f.drain), 0);
     lane_thread_ends(b);
     usleep(50000);
-    assert_true(ct_windows_ask(&windows, ct_clock_now()));
+    assert_true(ask());
     usleep(50000);
     assert_int_equal(lane_finish_drain(&f), 0);
     assert_int_equal(check_file(1, true), 20);
@@ -419,7 +424,7 @@ static void test_spoiled_memory(void **state) {
         record_pairs(a, 400);
         struct ct_block *b = begin();
         record_pairs(b, 30);
-        (void)ct_windows_ask(&windows, ct_clock_now());
+        (void)ask();
         spoil(round);
         assert_int_equal(ct_drain_start(&f.drain), 0);
         spoil(round + 1);

@@ -151,9 +151,11 @@ static void least_change(void **state) {
 static void selection(void **state) {
     (void)state;
     const char *functions[] = {"[wl]*", NULL}, *modules[] = {"libother*", NULL};
-    check_scripts(before, after, (struct ct_diff_options){.select = {.functions = functions}},
+    check_scripts(before, after,
+                  (struct ct_diff_options){.select = {{.functions = functions}, {.functions = functions}}},
                   "work:1 90 85>1 140 130\nleaf:1 5 5>2 10 10", "2 [work] | leaf@1");
-    check_scripts(before, after, (struct ct_diff_options){.select = {.modules = modules}}, "", "0");
+    check_scripts(before, after, (struct ct_diff_options){.select = {{.modules = modules}, {.modules = modules}}}, "",
+                  "0");
 }
 
 static void the_same_trace_has_no_difference(void **state) {
@@ -198,7 +200,8 @@ static void others_are_not_on_the_path(void **state) {
     const char *modules[] = {"sample", NULL};
     check_scripts("0+main 1+other 2+leaf 3-leaf 4-other 5+leaf 6-leaf 9-main",
                   "0+main 1+other 2+worker 3+leaf 4-leaf 5-worker 6-other 7+recurse 8-recurse 9-main",
-                  (struct ct_diff_options){.select = {.modules = modules}}, NULL, "2 [main] leaf@1 | recurse@1");
+                  (struct ct_diff_options){.select = {{.modules = modules}, {.modules = modules}}}, NULL,
+                  "2 [main] leaf@1 | recurse@1");
 }
 
 /* The thread with the process's number is the main one, whatever its place. */
@@ -245,7 +248,9 @@ static struct ct_diff_row compare_runs(const struct runs *runs, uint64_t *noise)
     char *directories[CT_DIFF_SIDES][MOST];
     struct ct_trace *traces[CT_DIFF_SIDES][MOST];
     const char *functions[] = {"work", NULL};
-    struct ct_diff_options options = {.select = {.functions = functions}, .next = 1};
+    const struct ct_select select[MOST] = {
+        {.functions = functions}, {.functions = functions}, {.functions = functions}, {.functions = functions}};
+    struct ct_diff_options options = {.select = {select[0], select[0]}, .next = 1};
     for (int s = 0; s < CT_DIFF_SIDES; s++) {
         for (unsigned i = 0; i <= runs->repeats; i++) {
             char *script = script_of(runs->calls[s], runs->ns[s], 77 * i + 5 * (unsigned)s + 1);
@@ -257,6 +262,7 @@ static struct ct_diff_row compare_runs(const struct runs *runs, uint64_t *noise)
             free(script);
         }
         options.more[s] = &traces[s][1];
+        options.more_select[s] = select;
         options.more_count[s] = runs->repeats;
     }
     struct ct_trace *first[CT_DIFF_SIDES] = {traces[0][0], traces[1][0]};

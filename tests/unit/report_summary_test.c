@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers that use summaries and readers that read everything show the same, on random programs and random ranges. */
+#include "report/calls.h"
 #include "report/functions.h"
 #include "report/replay.h"
 #include "summary_util.h"
@@ -97,6 +98,30 @@ static struct answer report(const struct ct_summary_limits *limits, const struct
     return answer;
 }
 
+static struct answer slowest(const struct ct_summary_limits *limits, const struct ct_select *select, size_t most) {
+    struct answer answer = {0};
+    struct ct_trace *trace;
+    struct ct_calls *calls;
+    assert_int_equal(ct_trace_open(&trace, directory, NULL, 0), 0);
+    trace->summary = *limits;
+    assert_int_equal(ct_calls_find(&calls, trace, select, CT_CALLS_SLOWEST, most, NULL), 0);
+    add_number(&answer, calls->fitting);
+    for (size_t i = 0; i < calls->count; i++) {
+        const struct ct_found_call *call = &calls->at[i];
+        add_number(&answer, call->thread);
+        add_number(&answer, call->sequence);
+        add_number(&answer, call->began_ns);
+        add_number(&answer, call->duration_ns);
+        add_number(&answer, call->self_ns);
+        add_number(&answer, call->open);
+        add_text(&answer, call->known->name);
+        answer.lines++;
+    }
+    ct_calls_free(calls);
+    ct_trace_close(trace);
+    return answer;
+}
+
 /* ---- the comparison ---- */
 
 static const struct random_trace traces[] = {
@@ -179,6 +204,20 @@ static void functions_are_the_same(void **unused) {
     }
 }
 
+static void slowest_calls_are_the_same(void **unused) {
+    (void)unused;
+    for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
+        write_random(directory, &traces[i]);
+        for (size_t most = 1; most < 200; most = 3 * most + 1) {
+            struct ct_select select = {0};
+            expect_same(slowest(&slow, &select, most), slowest(&fast, &select, most));
+            select.from_ns = 1000 + next_random() % length_of(&traces[i]);
+            expect_same(slowest(&slow, &select, most), slowest(&fast, &select, most));
+        }
+        remove_directory(directory);
+    }
+}
+
 /* Spoils some bytes in the middle of the file: the blocks there cannot be read any more. */
 static void damage_middle(size_t from_percent, size_t to_percent) {
     size_t size;
@@ -199,11 +238,13 @@ static void what_is_not_needed_is_not_read(void **unused) {
     struct ct_replay_options range = {.select.from_ns = late}, function = {.select.functions = globs};
     write_random(directory, &trace);
     struct answer of_range = replay(&fast, &range), of_function = replay(&fast, &function);
+    struct answer of_slowest = slowest(&fast, &(struct ct_select){0}, 1);
     assert_true(of_range.lines > 10);
     assert_true(of_function.lines > 10);
-    damage_middle(40, 60);
+    damage_middle(62, 80);
     expect_same(of_range, replay(&fast, &range));
     expect_same(of_function, replay(&fast, &function));
+    expect_same(of_slowest, slowest(&fast, &(struct ct_select){0}, 1));
     assert_int_not_equal(of_range.hash, replay(&slow, &range).hash);
 }
 
@@ -215,7 +256,7 @@ static void damage_is_not_hidden(void **unused) {
     struct answer answer = {0};
     struct ct_trace *trace;
     write_random(directory, &setup_of);
-    damage_middle(40, 60);
+    damage_middle(62, 80);
     for (int round = 0; round < 2; round++) {
         assert_int_equal(ct_trace_open(&trace, directory, NULL, 0), 0);
         trace->summary = fast;
@@ -229,6 +270,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(ranges_are_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(functions_are_the_same, setup, teardown),
+        cmocka_unit_test_setup_teardown(slowest_calls_are_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_not_needed_is_not_read, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_is_not_hidden, setup, teardown),
     };

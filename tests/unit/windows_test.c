@@ -38,16 +38,22 @@ static void rolls_from_options(void **state) {
     (void)state;
     struct ct_session_options o = {.size = sizeof o};
     struct ct_windows_options w = ct_windows_options_of(&o);
-    assert_int_equal(w.pre_ns, S);
-    assert_int_equal(w.post_ns, S);
+    assert_int_equal(w.rolls.pre_ns, S);
+    assert_int_equal(w.rolls.post_ns, S);
+    assert_int_equal(w.rolls.post_most, 10000);
+    assert_false(w.grows); /* a mebibyte stays in the processor's cache */
+    o.detail_memory = 4 << 20;
+    assert_true(ct_windows_options_of(&o).grows);
+    o.detail_memory = 0;
     o.pre_roll_ms = -1;
     o.post_roll_events = 7;
     w = ct_windows_options_of(&o);
-    assert_int_equal(w.pre_ns, 0);
-    assert_int_equal(w.post_ns, 0); /* in records only */
-    assert_int_equal(w.post_events, 7);
+    assert_int_equal(w.rolls.pre_ns, 0);
+    assert_int_equal(w.rolls.post_ns, 0); /* in records only */
+    assert_int_equal(w.rolls.post_events, 7);
+    assert_int_equal(w.rolls.post_most, 0);
     o.post_roll_ms = 5;
-    assert_int_equal(ct_windows_options_of(&o).post_ns, 5 * MS);
+    assert_int_equal(ct_windows_options_of(&o).rolls.post_ns, 5 * MS);
 }
 
 /* ---- states ---- */
@@ -102,12 +108,19 @@ static void late_mark_opens_again(void **state) {
     ct_windows_free(&w);
 }
 
+static bool ask(struct ct_windows *w, uint64_t ns, const char *label, uint64_t pre_ns) {
+    struct ct_windows_ask a = {.ns = ns, .rolls = w->options.rolls};
+    snprintf(a.label, sizeof a.label, "%s", label);
+    a.rolls.pre_ns = pre_ns ? pre_ns : a.rolls.pre_ns;
+    return ct_windows_ask(w, &a);
+}
+
 static void asked_marks(void **state) {
     (void)state;
     struct ct_windows w = usual();
     assert_false(ct_windows_active(&w));
-    assert_true(ct_windows_ask(&w, START + S));
-    assert_true(ct_windows_ask(&w, START + S + 1));
+    assert_true(ask(&w, START + S, "", 0));
+    assert_true(ask(&w, START + S + 1, "", 0));
     assert_true(ct_windows_active(&w));
     is(&w, CT_SESSION_WINDOW_CAPTURING);
     ct_windows_tick(&w, START + S + MS);
@@ -116,9 +129,45 @@ static void asked_marks(void **state) {
     assert_true(ct_windows_wants(&w, START + S + 200 * MS));
     assert_string_equal(w.texts[w.recent[0]->reasons[0].text], "manual");
     assert_int_equal(w.recent[0]->reasons[0].count, 2);
-    w.asked_count = 1; /* its time was taken along by the one before */
-    ct_windows_tick(&w, START + S + 5 * MS);
-    assert_int_equal(w.recent[0]->last_mark, START + S + 5 * MS);
+    for (unsigned i = 0; i < CT_WINDOWS_ASKED; i++)
+        assert_true(ask(&w, START + 2 * S, "", 0));
+    assert_false(ask(&w, START + 2 * S, "", 0)); /* more than can wait */
+    ct_windows_tick(&w, START + 2 * S);
+    assert_int_equal(w.marks, 2 + CT_WINDOWS_ASKED);
+    ct_windows_free(&w);
+}
+
+static void labels_and_rolls_of_marks(void **state) {
+    (void)state;
+    struct ct_windows w = usual();
+    assert_true(ask(&w, START + 10 * S, "before deploy", 2 * S));
+    assert_true(ask(&w, START + 12 * S, "", 0));
+    ct_windows_tick(&w, START + 12 * S);
+    assert_int_equal(w.count, 2);
+    assert_int_equal(w.recent[0]->start, START + 8 * S);
+    assert_int_equal(w.recent[1]->start, START + 12 * S - 100 * MS);
+    assert_string_equal(w.texts[w.recent[0]->reasons[0].text], "manual: before deploy");
+    assert_string_equal(w.texts[w.recent[1]->reasons[0].text], "manual");
+    assert_int_equal(w.new_marks, 2);
+    assert_int_equal(w.new_first, START + 10 * S);
+    assert_int_equal(w.new_last, START + 12 * S);
+    ct_windows_free(&w);
+}
+
+/* The default post-roll is over after 10,000 records; another mark begins a new one. */
+static void post_roll_is_limited(void **state) {
+    (void)state;
+    const struct ct_session_options o = {.size = sizeof o};
+    struct ct_windows w = made(&o);
+    ct_windows_mark(&w, START + S, "a", 1, 0);
+    for (uint64_t i = 0; i <= 10000; i++) /* the marked one, and those after it */
+        ct_windows_persisted(&w, START + S + i);
+    assert_int_equal(w.recent[0]->end, START + S + 10000);
+    assert_false(ct_windows_wants(&w, START + S + 10001));
+    ct_windows_mark(&w, START + S + 20000, "a", 1, 0);
+    assert_int_equal(w.count, 1);
+    assert_int_equal(w.recent[0]->end, START + 2 * S + 20000);
+    assert_false(w.recent[0]->limited);
     ct_windows_free(&w);
 }
 
@@ -386,7 +435,7 @@ static void off_is_none(void **state) {
     const struct ct_session_options o = {.size = sizeof o, .detail = CT_SESSION_DETAIL_OFF};
     struct ct_windows w = made(&o);
     ct_windows_mark(&w, START + S, "a", 1, 0);
-    assert_false(ct_windows_ask(&w, START + S));
+    assert_false(ask(&w, START + S, "", 0));
     assert_false(ct_windows_wants(&w, START + S));
     assert_false(ct_windows_active(&w));
     assert_int_equal(w.marks, 1);
@@ -547,6 +596,8 @@ int main(void) {
         cmocka_unit_test(every_edge),
         cmocka_unit_test(late_mark_opens_again),
         cmocka_unit_test(asked_marks),
+        cmocka_unit_test(labels_and_rolls_of_marks),
+        cmocka_unit_test(post_roll_is_limited),
         cmocka_unit_test(exact_limits),
         cmocka_unit_test(no_rolls),
         cmocka_unit_test(overlaps_merge_and_keep_reasons),

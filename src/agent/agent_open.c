@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See agent_open.h. A handler that comes meanwhile does the same work on the same frames: what it copies is equal, so
+ * nothing is locked. The thread's number of slots in use may be too low afterwards; the next look puts it right. */
+#include "agent/agent_open.h"
+#include "abi/shm_abi.h"
+
+#define BYTES CT_SHM_DETAIL_CHUNK
+
+/* When the frame was entered: what a word of CT_ENTERED_BITS has of the time. */
+static uint64_t time_in(uint64_t word) {
+    return word & ((1ull << CT_ENTERED_BITS) - 1) & ~1ull;
+}
+
+static uint64_t entered(const struct ct_shadow *e) {
+    return time_in(e->data);
+}
+
+/* Times go round. */
+static bool is_before(uint64_t a, uint64_t b) {
+    return time_in(b - a) - 1 < 1ull << (CT_ENTERED_BITS - 1);
+}
+
+static uint32_t slots_of_chunk(const struct ct_block *b) {
+    return (uint32_t)(BYTES / b->call_size);
+}
+
+static struct ct_shm_detail *slot_at(const struct ct_block *b, uint64_t slots, uint32_t i) {
+    uint32_t each = slots_of_chunk(b);
+    return (struct ct_shm_detail *)(slots + i / each * 2ull * BYTES + i % each * b->call_size);
+}
+
+static uint32_t depth_of(const struct ct_block *b) {
+    return b->top > b->base + 1 ? (uint32_t)(b->top - b->base - 1) : 0;
+}
+
+void ct_agent_open_trim(struct ct_block *b, uint64_t slots) {
+    uint32_t count = b->detail_carried, depth = depth_of(b);
+    count = count < depth ? count : depth;
+    while (count && time_in(slot_at(b, slots, count - 1)->stamp) != entered(&b->base[count]))
+        count--;
+    b->detail_carried = count;
+}
+
+bool ct_agent_open_has(const struct ct_block *b, const struct ct_agent_old_chunk *chunk) {
+    uint32_t next = b->detail_carried;
+    return next < depth_of(b) && is_before(entered(&b->base[next + 1]), time_in(chunk->until));
+}
+
+/* The record of a call that was entered at this time; NULL: it is not in the chunk. */
+static const struct ct_shm_detail *find_record(const struct ct_block *b, uint64_t start, uint64_t stamp) {
+    for (uint64_t at = start; at + b->call_size <= start + BYTES; at += 8) {
+        const struct ct_shm_detail *r = (const struct ct_shm_detail *)at;
+        uint64_t tag = (uint64_t)r->hook << 32 | r->tag;
+        if (time_in(r->stamp) == stamp && (r->tag & CT_TAG_KIND) == CT_EVENT_CALL &&
+            r->check == (r->stamp * (uint64_t)(int64_t)CT_DETAIL_MIX ^ tag ^ b->detail_key))
+            return r;
+    }
+    return NULL;
+}
+
+/* The check word is cleared first and stored last: the controller takes what has the same one before and after. */
+static void copy_record(struct ct_shm_detail *to, const struct ct_shm_detail *from, uint64_t size) {
+    volatile uint64_t *out = (volatile uint64_t *)to; /* volatile: must not become a call of memcpy */
+    const uint64_t *in = (const uint64_t *)from;
+    __atomic_store_n(&to->check, 0, __ATOMIC_SEQ_CST);
+    for (uint64_t i = 1; i < size / 8; i++)
+        out[i] = in[i];
+    __atomic_store_n(&to->check, from->check, __ATOMIC_RELEASE);
+}
+
+/* A frame without a record has a slot as well, so that it is not looked for again. */
+static void leave_empty(struct ct_shm_detail *to, uint64_t stamp) {
+    __atomic_store_n(&to->check, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&to->stamp, stamp, __ATOMIC_RELAXED);
+}
+
+void ct_agent_open_carry(struct ct_block *b, const struct ct_agent_old_chunk *chunk, uint64_t slots, uint32_t chunks) {
+    uint32_t room = slots_of_chunk(b) * chunks;
+    while (b->detail_carried < room && ct_agent_open_has(b, chunk)) {
+        uint32_t i = b->detail_carried;
+        const struct ct_shadow *e = &b->base[i + 1];
+        const struct ct_shm_detail *r = e->data & 1 ? find_record(b, chunk->start, entered(e)) : NULL;
+        if (r)
+            copy_record(slot_at(b, slots, i), r, b->call_size);
+        else if (chunk->exact || !(e->data & 1))
+            leave_empty(slot_at(b, slots, i), entered(e));
+        else
+            return;
+        b->detail_carried = i + 1;
+    }
+}

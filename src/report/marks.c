@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See marks.h. */
+#include "report/marks.h"
+#include "base/json_read.h"
+#include <contrail/status.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int add_mark(struct ct_marks *m, uint64_t time_ns, const char *label) {
+    struct ct_mark *items = realloc(m->items, (m->count + 1) * sizeof *items);
+    char *copy = strdup(label);
+    m->items = items ? items : m->items;
+    if (!items || !copy) {
+        free(copy);
+        return CT_ERR_NO_MEMORY;
+    }
+    items[m->count++] = (struct ct_mark){time_ns, copy};
+    return 0;
+}
+
+/* All processes of a session are marked at once: a mark with a label is listed once. */
+static bool is_listed(const struct ct_marks *m, size_t before, const char *label) {
+    for (size_t i = 0; *label && i < before; i++)
+        if (!strcmp(m->items[i].label, label))
+            return true;
+    return false;
+}
+
+static int read_process(struct ct_marks *m, const struct ct_json_node *root) {
+    size_t before = m->count;
+    const struct ct_json_node *windows = ct_json_get(root, "windows", NULL);
+    for (const struct ct_json_node *w = ct_json_first(windows); w; w = w->next) {
+        const struct ct_json_node *reasons = ct_json_get(w, "reasons", NULL);
+        for (const struct ct_json_node *r = ct_json_first(reasons); r; r = r->next) {
+            const char *label = ct_json_text(ct_json_get(r, "label", NULL), "");
+            uint64_t time_ns = ct_json_u64(ct_json_get(r, "first_ns", NULL), 0);
+            if (strcmp(ct_json_text(ct_json_get(r, "trigger", NULL), ""), "manual") != 0 || is_listed(m, before, label))
+                continue;
+            int status = add_mark(m, time_ns, label);
+            if (status)
+                return status;
+        }
+    }
+    return 0;
+}
+
+static int by_time(const void *a, const void *b) {
+    const struct ct_mark *x = a, *y = b;
+    return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
+}
+
+int ct_marks_read(struct ct_marks *out, const struct ct_trace *trace) {
+    int status = 0;
+    *out = (struct ct_marks){0};
+    for (size_t i = 0; i < ct_trace_process_count(trace) && !status; i++) {
+        const char *text = ct_trace_process_at(trace, i)->manifest;
+        struct ct_json_tree *tree;
+        size_t error_at;
+        if (!text || ct_json_parse(&tree, text, strlen(text), &error_at))
+            continue; /* opening the trace has reported it */
+        status = read_process(out, ct_json_root(tree));
+        ct_json_tree_free(tree);
+    }
+    if (status)
+        ct_marks_free(out);
+    else if (out->count)
+        qsort(out->items, out->count, sizeof *out->items, by_time);
+    return status;
+}
+
+void ct_marks_free(struct ct_marks *m) {
+    for (size_t i = 0; i < m->count; i++)
+        free(m->items[i].label);
+    free(m->items);
+    *m = (struct ct_marks){0};
+}
