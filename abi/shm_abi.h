@@ -271,10 +271,10 @@ struct ct_shm_control {
     /* controller: mark_serial when it last had taken everything that marks wanted. While the two differ, nothing that
      * a thread had when the mark was made is overwritten. */
     uint32_t looked;
-    uint32_t share;             /* controller: how many of the large segments a thread may have */
-    uint64_t pre_counts;        /* controller: the pre-roll, in counts of the counter; 0: threads keep one segment */
-    uint32_t pre_records;       /* controller: the pre-roll in records; 0: it is not given */
-    uint32_t large;             /* controller, before the start: the number of large segments, which come first */
+    uint32_t share;       /* controller: how many of the large segments a thread may have */
+    uint64_t pre_counts;  /* controller: the pre-roll, in counts of the counter; 0: threads keep one segment */
+    uint32_t pre_records; /* controller: the pre-roll in records; 0: it is not given */
+    uint32_t large;       /* controller, before the start: the number of large segments, which come first */
     int64_t errno_offset;       /* controller, before the start: of errno from the thread pointer; 0: not known */
     uint64_t conditions_offset; /* controller, before the start */
 };

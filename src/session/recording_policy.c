@@ -88,8 +88,8 @@ void ct_recording_note_triggers(struct ct_recording *r) {
         snprintf(more, sizeof more, " and %u other%s", others - 1, others == 2 ? "" : "s");
     if (t)
         snprintf(r->session->idle, sizeof r->session->idle,
-                 "the trigger \"%s\"%s %s no function that is recorded so far; it stays for libraries to come", t->text,
-                 more, others > 1 ? "fit" : "fits");
+                 "the trigger \"%s\"%s %s no function that is recorded so far; it stays for libraries to come",
+                 t->text, more, others > 1 ? "fit" : "fits");
     pthread_rwlock_unlock(&r->session->policy_lock);
 }
 
