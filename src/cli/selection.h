@@ -2,7 +2,7 @@
 /* The words that say which calls a reading command is about: one table, one parser, for all commands.
  *
  *   struct options { struct ct_selection selection; ... };
- *   static const struct ct_option option_table[] = { CT_OPTIONS_SELECTION(struct options, 'f', "only functions ..."), ...
+ *   static const struct ct_option option_table[] = { CT_OPTIONS_SELECTION(struct options, 'f', "only ...", ""), ... };
  *
  *   code = ct_selection_check(&o.selection);                 before the trace is opened: mistakes in the words
  *   code = ct_selection_apply(&o.selection, trace, &select); times of this trace, threads and processes that it has
