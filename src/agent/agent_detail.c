@@ -16,6 +16,7 @@
 #include "agent/agent_detail.h"
 #include "agent/agent_lane.h"
 #include "agent/agent_open.h"
+#include "agent/agent_values.h"
 #include "hook/frame.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -549,24 +550,10 @@ static bool sets_errno(const struct moment *m) {
            m->note->entered >> CT_ENTERED_BITS != (after < CT_ENTERED_ERRNO ? after : CT_ENTERED_ERRNO);
 }
 
-/* Reads as much of a text as is mapped, page by page; the memory may be unmapped at any moment. */
-static uint32_t read_text(uint64_t at, char *text, uint32_t size) {
-    uint32_t done = 0;
-    while (done < size) {
-        uint64_t page = ct_os_page_size(), page_left = page - ((at + done) & (page - 1));
-        uint32_t part = page_left < size - done ? (uint32_t)page_left : size - done;
-        if (ct_os_peek(at + done, text + done, part))
-            break;
-        for (uint32_t end = done + part; done < end; done++)
-            if (!text[done])
-                return done + 1;
-    }
-    return done;
-}
-
-static bool is_like(const struct ct_trigger_condition *c, uint64_t at) {
+/* The memory may be unmapped at any moment. */
+static bool is_like(const struct moment *m, const struct ct_trigger_condition *c, uint64_t at) {
     char text[CT_TRIGGER_TEXT_BYTES];
-    uint32_t size = at ? read_text(at, text, sizeof text) : 0;
+    uint32_t size = at ? (uint32_t)ct_os_peek_some(m->block->pid, at, text, sizeof text) : 0;
     return size && ct_trigger_is_like(c->pattern, text, size);
 }
 
@@ -581,7 +568,7 @@ static bool holds(const struct moment *m, const struct ct_trigger_condition *c) 
             return false;
         value = *m->block->errno_at;
     }
-    return c->compare == CT_COMPARE_LIKE ? is_like(c, value) : ct_trigger_compares(c->compare, c->number, value);
+    return c->compare == CT_COMPARE_LIKE ? is_like(m, c, value) : ct_trigger_compares(c->compare, c->number, value);
 }
 
 static bool all_hold(const struct moment *m, uint32_t bit) {
@@ -617,4 +604,10 @@ void ct_agent_detail_mark(const struct ct_detail_note *note, uint64_t value, uin
         if (trigger_fires(&m, bit))
             write_mark(b, bit, note, value);
     }
+    if (!(b->rules[note->hook] >> CT_RULE_TEXTS & 0x3f) || m.returned || note->tag < CT_TAG_STEP)
+        return;
+    if (ct_os_is_silent())
+        detail.control->silent = 1;
+    else
+        ct_agent_values_capture(b, note, slot, frame, detail.control->strings);
 }

@@ -54,6 +54,8 @@ const struct ct_option ct_record_option_table[] = {
     {"stack-bytes", 0, CT_OPTION_NUMBER, AT(stack_bytes), "N",
      "capture N bytes of the stack with each call: a multiple of 8, 0 for none", .initial = "128", .max = 512},
     {"vectors", 0, CT_OPTION_FLAG, AT(vectors), NULL, "capture vector argument registers (xmm0 to xmm7) as well"},
+    {"strings", 0, CT_OPTION_NUMBER, AT(strings), "N",
+     "capture up to N bytes of the texts that arguments point to; costs a system call for each", .max = 256},
     {"detail-rate", 0, CT_OPTION_NUMBER, AT(detail_rate), "N",
      "capture detail of at most N calls per function and second, so that memory reaches further back; the others are "
      "counted",
@@ -65,7 +67,8 @@ const struct ct_option ct_record_option_table[] = {
     {"group", 0, CT_OPTION_STRING, AT(group), "NAME",
      "let this group read the trace; without it only its owner and root can, regardless of the umask"},
     {"redact", 0, CT_OPTION_FLAG, AT(redact), NULL,
-     "leave out what may contain secrets: bytes of stacks, vector registers and command lines; registers of calls "
+     "leave out what may contain secrets: bytes of stacks, vector registers, texts and command lines; registers of "
+     "calls "
      "stay"},
     {"metrics-file", 0, CT_OPTION_STRING, AT(metrics_file), "PATH",
      "write numbers about the recording to PATH every second, in the text format of Prometheus"},
@@ -145,6 +148,7 @@ void ct_record_session_options(const struct ct_record_options *o, struct ct_sess
         .detail = o->detail,
         .stack_bytes = o->stack_bytes ? (int)o->stack_bytes : -1,
         .vectors = o->vectors,
+        .strings = (size_t)o->strings,
         .detail_rate = (unsigned)o->detail_rate,
         .detail_memory = (size_t)o->detail_memory,
         .triggers = o->triggers.items,

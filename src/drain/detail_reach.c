@@ -86,8 +86,8 @@ uint64_t ct_detail_needed(const struct ct_drain *drain) {
     double most = 0, had = (double)larger(d->most_bytes, BYTES) * d->busy;
     bool few = false;
     for (size_t i = 0; i < w->kept_count + w->count; i++) {
-        const struct ct_window *one = i < w->kept_count ? w->kept[(w->kept_first + i) % CT_WINDOWS_KEPT]
-                                                        : w->recent[i - w->kept_count];
+        const struct ct_window *one =
+            i < w->kept_count ? w->kept[(w->kept_first + i) % CT_WINDOWS_KEPT] : w->recent[i - w->kept_count];
         double needed = needed_by(one, had);
         most = needed > most ? needed : most;
         few |= one->short_events;

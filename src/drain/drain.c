@@ -252,7 +252,7 @@ static void take_thread(struct ct_drain *d, const struct found_chunk *found, siz
     if (!t || !t->writer)
         return;
     bool over = has_ended(d, t);
-    t->gone |= over;
+    t->gone |= over && !__atomic_load_n(&d->leaving, __ATOMIC_ACQUIRE);
     t->ended |= over;
     enum outcome outcome = DONE;
     for (size_t i = 0; i < count && outcome == DONE; i++)
@@ -338,7 +338,8 @@ static void retire_ended(struct ct_drain *d) {
         struct ct_drain_thread *t = d->by_slot[i];
         bool current = t && t->generation == s->generation;
         if (current && !t->ended) {
-            t->ended = t->gone = true; /* one more pass takes its last chunk */
+            t->ended = true; /* one more pass takes its last chunk */
+            t->gone |= !__atomic_load_n(&d->leaving, __ATOMIC_ACQUIRE);
             continue;
         }
         if (!free_left_chunks(d, i, s->generation) || !ct_detail_retire(d, current ? t : NULL, i, s->generation))
@@ -569,6 +570,7 @@ void ct_drain_free(struct ct_drain *d) {
         next = t->next;
         free(t->stack);
         free(t->gaps);
+        free(t->detail.values);
         free(t->detail.runs);
         free(t->detail.calls);
         free(t);

@@ -125,6 +125,7 @@ struct ct_drain {
     /* Set before ct_drain_finish: the trigger by which the end of the process marks its last moment; "": none does. */
     char end_mark[64];
     bool detached; /* set before ct_drain_finish: the process goes on */
+    bool leaving;  /* set before the process is left: threads that end for us go on for the program */
     /* owned by the drain thread */
     struct ct_drain_signals strays; /* signals of threads that have no file yet */
     uint64_t pass;

@@ -91,6 +91,7 @@ static void lay_out_detail(struct ct_lane *lane, struct ct_shm_control *c, const
     c->stack_bytes = o->stack_bytes;
     c->vectors = o->vectors;
     c->errno_offset = o->errno_offset;
+    c->strings = o->strings < CT_STRINGS_MOST ? o->strings : CT_STRINGS_MOST;
     c->detail_rate = o->detail_rate;
     c->hook_room = o->hook_room;
     c->free_segments = (int32_t)c->segment_count;
@@ -196,6 +197,7 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
         .detail_rate = control.detail_rate,
         .vectors = control.vectors,
         .has_errno = control.errno_offset != 0,
+        .strings = control.strings,
         .detail_key = control.detail_key,
     };
     memcpy(lane->segments_of_class, parts.segments_of_class, sizeof parts.segments_of_class);

@@ -59,7 +59,7 @@ static int remove_unused(struct ct_hooks *set) {
 }
 
 int ct_set_settle_hosts(struct ct_hooks *set) {
-    if (!set->has_guests)
+    if (!set->has_hosts)
         return 0;
     note_leaving(set, true);
     count_guests(set);
@@ -101,8 +101,9 @@ static int lodge(struct ct_hooks *set, struct ct_hook_module *m, uint64_t functi
 
 int ct_set_plan_short(struct ct_hooks *set, struct ct_hook_module *m, size_t index, uint64_t function, uint64_t end,
                       enum ct_hook_action action, uint64_t detour, enum ct_hook_skip_reason *skip) {
+    struct ct_function_facts facts = ct_hook_module_facts(m, index);
     int number = ct_set_plan(set, m, index, function, end, action, detour, false, skip);
-    if (number >= 0 || *skip != CT_HOOK_SKIP_NO_SPRINGBOARD)
+    if (number >= 0 || *skip != CT_HOOK_SKIP_NO_SPRINGBOARD || ct_classify(&facts).special)
         return number;
     int status = lodge(set, m, function, end);
     if (status)

@@ -231,7 +231,7 @@ int ct_set_plan(struct ct_hooks *set, struct ct_hook_module *m, size_t index, ui
     record->installed = true;
     record->state = CT_HOOK_PLANNED;
     m->wanted = true;
-    set->has_guests |= record->plan.host != 0;
+    set->has_hosts |= record->plan.host != 0 || action == CT_ACTION_PASS;
     if ((status = remember_record(set, record)) || (old && (status = succeed(set, old))) ||
         (status = ct_set_add_change(set, (struct ct_change){.kind = CT_CHANGE_INSTALL, .record = record}))) {
         record->installed = false; /* unreachable, but still in the table */

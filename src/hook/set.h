@@ -68,7 +68,7 @@ struct ct_hooks {
     struct ct_hook_record **table;
     size_t table_size, table_used;
     bool in_transaction, services_done;
-    bool has_guests;           /* some hook has, or had, its springboard in the bytes of another function */
+    bool has_hosts;            /* some hook has, or had, its springboard in the bytes of another function */
     int failure;               /* of a change in the open transaction: its commit will fail */
     bool closing, code_in_use; /* the set is going away; a thread is in its stubs, or will return to them */
     uint64_t plan_ns, stop_ns;

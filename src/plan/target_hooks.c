@@ -328,13 +328,14 @@ static void plan_late(struct ct_target_work *w, uint64_t *where, uint64_t limit)
     for (; done < w->late_count && limit - *where >= 2 * CT_STUB_MAX; done++) {
         const struct ct_target_late *late = &w->late[done];
         enum ct_hook_skip_reason reason = add_late(late, where);
-        if (reason == CT_HOOK_SKIP_NO_SPRINGBOARD && add_host(late, where))
+        if (reason == CT_HOOK_SKIP_NO_SPRINGBOARD && !late->subject.class.special && add_host(late, where))
             reason = add_late(late, where);
         if (reason && late->subject.action == CT_ACTION_RECORD)
             count_skip(w, &w->module->functions[late->function], reason);
     }
-    memmove(w->late, w->late + done, (w->late_count - done) * sizeof *w->late);
     w->late_count -= done;
+    if (w->late_count)
+        memmove(w->late, w->late + done, w->late_count * sizeof *w->late);
 }
 
 static int compare_hooks(const void *a, const void *b) {
@@ -403,7 +404,8 @@ void ct_target_hooks_plan(struct ct_target_work *w) {
     size_t sorted = w->hook_count;
     if (!w->leftover_count)
         plan_late(w, &w->slot_used, w->slot_end);
-    sort_hooks(w, sorted);
+    if (!w->late_count) /* else places are kept; ct_target_hooks_plan_rest sorts them */
+        sort_hooks(w, sorted);
 }
 
 void ct_target_hooks_plan_rest(struct ct_target_work *w) {

@@ -32,10 +32,8 @@ static void describe_end(struct ct_process_row *row, bool complete, const struct
 
 static struct ct_process_row row_of(const struct ct_trace *trace, const struct ct_facts *facts, size_t process) {
     const struct ct_trace_process *info = ct_trace_process_at(trace, process);
-    struct ct_process_row row = {.process = process,
-                                 .parent = SIZE_MAX,
-                                 .start_ns = info->recording_start_ns,
-                                 .end_ns = info->recording_end_ns};
+    struct ct_process_row row = {
+        .process = process, .parent = SIZE_MAX, .start_ns = info->recording_start_ns, .end_ns = info->recording_end_ns};
     row.command_line = ct_json_text(ct_json_get(root_of(facts, process), "command_line", NULL), "");
     describe_end(&row, info->complete, ct_json_get(root_of(facts, process), "end", NULL));
     return row;

@@ -6,10 +6,10 @@
 #include "trace/facts.h"
 
 struct ct_process_row {
-    size_t process;           /* index */
-    size_t parent;            /* index of the process that made it, or of the program that it executed this one in place
+    size_t process; /* index */
+    size_t parent;  /* index of the process that made it, or of the program that it executed this one in place
                                * of; SIZE_MAX: none in the trace */
-    unsigned depth;           /* in the tree */
+    unsigned depth; /* in the tree */
     uint64_t start_ns, end_ns; /* of its recording */
     uint64_t events;
     const char *command_line; /* of the manifest, as all texts: "" when not known */

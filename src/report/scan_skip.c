@@ -87,7 +87,9 @@ void ct_scan_skip_next(struct ct_scan *s, uint64_t next) {
 int ct_scan_skip_open(struct ct_scan *s) {
     const struct ct_scan_setup *setup = &s->setup;
     const struct ct_summary_options options = {.facts = setup->facts, .names = setup->names, .once = true};
-    if (!setup->least_ns || setup->from_ns || setup->to_ns || s->facts->gap_count)
+    const struct ct_timeline *timeline = setup->frames->timeline;
+    bool whole = !s->facts->gap_count && !(timeline && timeline->waits.count); /* spans do not count such time */
+    if (!setup->least_ns || setup->from_ns || setup->to_ns || !whole)
         return 0;
     int status = ct_summary_open(&s->summary, setup->trace, setup->thread, &options);
     if (status)

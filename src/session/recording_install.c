@@ -219,7 +219,8 @@ static struct ct_injection_options injection_options(const struct ct_recording *
                  .detail_memory = o->detail == CT_SESSION_DETAIL_OFF ? 0 : memory,
                  .stack_bytes = o->stack_bytes < 0 ? 0 : (uint32_t)o->stack_bytes,
                  .detail_rate = o->detail_rate,
-                 .vectors = o->vectors},
+                 .vectors = o->vectors,
+                 .strings = ((uint32_t)o->strings + 7) & ~7u},
         .max_depth = o->max_depth,
     };
 }

@@ -58,6 +58,14 @@ static uint32_t failure_rule(const struct ct_policy *policy, uint32_t mask, cons
     return call->failure == CT_FAILS_NULL ? CT_RULE_FAILS_NULL : CT_RULE_FAILS_MINUS_ONE;
 }
 
+/* Which arguments may point to texts: those of known functions, or whatever looks like one. */
+static uint32_t texts_rule(const char *name, const char *module) {
+    const struct ct_library_call *call = ct_library_is_c(module) ? ct_library_call(name) : NULL;
+    if (call)
+        return (uint32_t)call->texts << CT_RULE_TEXTS;
+    return 0x3fu << CT_RULE_TEXTS | CT_RULE_IF_PRINTABLE;
+}
+
 static void put_rules(void *arg, const struct ct_target_module *m) {
     struct ct_recording *r = arg;
     const struct ct_policy *policy = r->session->policy;
@@ -70,6 +78,8 @@ static void put_rules(void *arg, const struct ct_target_module *m) {
             r->fitting |= (uint16_t)rule;
         if (rule)
             rule |= failure_rule(policy, rule, f->name, m->path);
+        if (r->lane.strings)
+            rule |= texts_rule(f->name, m->path);
         if (r->lane.rules[f->hook] != rule)
             __atomic_store_n(&r->lane.rules[f->hook], rule, __ATOMIC_RELAXED);
     }
@@ -88,8 +98,8 @@ void ct_recording_note_triggers(struct ct_recording *r) {
         snprintf(more, sizeof more, " and %u other%s", others - 1, others == 2 ? "" : "s");
     if (t)
         snprintf(r->session->idle, sizeof r->session->idle,
-                 "the trigger \"%s\"%s %s no function that is recorded so far; it stays for libraries to come",
-                 t->text, more, others > 1 ? "fit" : "fits");
+                 "the trigger \"%s\"%s %s no function that is recorded so far; it stays for libraries to come", t->text,
+                 more, others > 1 ? "fit" : "fits");
     pthread_rwlock_unlock(&r->session->policy_lock);
 }
 

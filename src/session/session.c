@@ -151,6 +151,7 @@ static void complete_options(struct ct_session *s) {
     if (o->redact) {
         o->stack_bytes = -1;
         o->vectors = false;
+        o->strings = 0;
     }
     o->stack_bytes = o->stack_bytes ? o->stack_bytes : DEFAULT_STACK;
     o->max_depth = o->max_depth ? o->max_depth : DEFAULT_DEPTH;

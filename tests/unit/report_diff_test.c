@@ -248,10 +248,8 @@ static struct ct_diff_row compare_runs(const struct runs *runs, uint64_t *noise)
     char *directories[CT_DIFF_SIDES][MOST];
     struct ct_trace *traces[CT_DIFF_SIDES][MOST];
     const char *functions[] = {"work", NULL};
-    const struct ct_select select[MOST] = {{.functions = functions},
-                                           {.functions = functions},
-                                           {.functions = functions},
-                                           {.functions = functions}};
+    const struct ct_select select[MOST] = {
+        {.functions = functions}, {.functions = functions}, {.functions = functions}, {.functions = functions}};
     struct ct_diff_options options = {.select = {select[0], select[0]}, .next = 1};
     for (int s = 0; s < CT_DIFF_SIDES; s++) {
         for (unsigned i = 0; i <= runs->repeats; i++) {
