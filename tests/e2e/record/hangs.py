@@ -143,7 +143,7 @@ class Hangs(session_case.SessionCase):
         self.check_exports(session, rows["stuck"]["total_ns"], info["waited_ns"])
 
     def check_exports(self, session, total_ns, waited_ns):
-        """The spans of open calls reach the end. Reports leave out the time in which the recorder stopped the process."""
+        """The spans of open calls reach the end. Reports leave out the time in which the process was stopped by us."""
         out = self.path("out")
         self.ask("export", "--format", "chrome", "-o", out, session)
         begins = {}
