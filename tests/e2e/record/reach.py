@@ -17,6 +17,7 @@ import unittest
 import atf
 import detail_file
 import session_case
+from recorder import read_line
 
 STEPS = 40000
 
@@ -163,7 +164,7 @@ class Reach(session_case.SessionCase):
              "--", self.program, "hang", "2000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(process.wait)
         self.addCleanup(process.stdout.close)
-        pid = int(process.stdout.readline())
+        pid = int(read_line(process.stdout, "the program's process id"))
         return process, pid
 
     def ctl(self, pid, *words):
