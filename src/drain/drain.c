@@ -567,7 +567,7 @@ void ct_drain_free(struct ct_drain *d) {
         free(t->stack);
         free(t->gaps);
         free(t->detail.runs);
-        free(t->detail.calls);
+        ct_detail_free_calls(&t->detail);
         free(t);
     }
     ct_detail_free(d);
