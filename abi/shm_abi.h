@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #define CT_SHM_MAGIC   0x4c525443u /* "CTRL" */
-#define CT_SHM_VERSION 4u
+#define CT_SHM_VERSION 5u
 
 /* ---- chunk words ---- */
 

@@ -56,6 +56,10 @@ static uint32_t largest_record(const struct ct_lane *lane) {
     return values > call ? values : call;
 }
 
+size_t ct_detail_call_size(const struct ct_lane *lane) {
+    return record_size(lane, CT_EVENT_CALL, 0);
+}
+
 /* Reads the head of a record, of any thread, at an offset of a chunk; returns false if there is none. */
 static bool read_head(const struct ct_lane *lane, const uint8_t *chunk, uint32_t at, struct head *out) {
     uint64_t check, stamp, tag;
