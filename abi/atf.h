@@ -76,7 +76,8 @@ struct __attribute__((packed)) atf_index_footer {
 
 enum atf_detail_type { ATF_DETAIL_CALL = 3, ATF_DETAIL_RETURN = 4, ATF_DETAIL_SIGNAL = 5 };
 /* VECTORS: 8 vector registers of 16 bytes follow the stack bytes. ERRNO, of a return: struct atf_detail_errno follows
- * these. STRINGS is reserved for texts that arguments point to: they would follow everything else. */
+ * these. STRINGS: texts that arguments point to follow everything else, as struct
+ * atf_detail_piece. */
 enum atf_detail_flags { ATF_DETAIL_VECTORS = 1u << 0, ATF_DETAIL_STRINGS = 1u << 1, ATF_DETAIL_ERRNO = 1u << 2 };
 enum {
     ATF_DETAIL_STACK_MAX = 512,    /* stack bytes of a record */
@@ -127,6 +128,14 @@ struct __attribute__((packed)) atf_detail_call {
  * known. */
 struct __attribute__((packed)) atf_detail_errno {
     uint32_t before, after;
+};
+
+/* Bytes that were at an address, with the 0 at the end of a text if it was reached. They follow, padded with zeros to a
+ * multiple of 8; then the next piece. */
+struct __attribute__((packed)) atf_detail_piece {
+    uint64_t address;
+    uint16_t size; /* not 0 */
+    uint16_t reserved[3];
 };
 
 /* SIGNAL; all general registers, the program counter and the flags follow, 8 bytes each. */
@@ -219,6 +228,7 @@ ATF_AT(atf_detail_call, reserved, 122);
 ATF_SIZE(atf_detail_call, 124);
 
 ATF_SIZE(atf_detail_errno, 8);
+ATF_SIZE(atf_detail_piece, 16);
 
 ATF_AT(atf_detail_signal, signal, 24);
 ATF_AT(atf_detail_signal, code, 28);

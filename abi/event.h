@@ -24,6 +24,9 @@
 #define CT_EVENT_PART     9
 #define CT_EVENT_COMPILED 10
 
+/* A detail record with more values of the event that has the same number: struct ct_shm_values of abi/shm_abi.h. */
+#define CT_EVENT_VALUES 6
+
 /* Registers and stack of an event: offsets in struct ct_shm_detail of abi/shm_abi.h, which asserts them. */
 #define CT_DETAIL_STAMP       8
 #define CT_DETAIL_TAG         16

@@ -145,19 +145,41 @@ CT_ASSERT_DETAIL_AT(call.stack, CT_DETAIL_STACK);
 CT_ASSERT_DETAIL_AT(ret.errno_before, CT_DETAIL_ERRNO);
 CT_ASSERT_DETAIL_AT(ret.errno_after, CT_DETAIL_RETURN_SIZE - 4);
 #undef CT_ASSERT_DETAIL_AT
+/* More values of an event, in a record of their own that comes before the event's: it has the same stamp and number, the
+ * kind CT_EVENT_VALUES, and its size in its hook. Pieces follow, each with its room. */
+struct ct_shm_piece {
+    uint64_t address; /* of what follows */
+    uint16_t size;    /* bytes that are known */
+    uint16_t room;    /* bytes that follow: a multiple of 8 */
+    uint32_t reserved;
+};
+_Static_assert(sizeof(struct ct_shm_piece) == 16, "piece");
+#define CT_VALUES_HEAD                        24u   /* offset of the first piece */
+#define CT_VALUES_MOST                        2040u /* bytes of a record; at least CT_DETAIL_RETURN_SIZE */
+#define CT_VALUES_HOOKS                       (1u << 24)
+#define CT_VALUES_HOOK(hook, size)            ((uint32_t)(hook) | (uint32_t)(size) / 8 << 24)
+#define CT_VALUES_SIZE(hook)                  (((hook) >> 24) * 8)
+#define CT_STRINGS_MOST                       256u /* bytes of one text */
+
 #define CT_SHM_DETAIL_OWNER(slot, generation) ((uint64_t)(slot) | (uint64_t)((generation)&0xffff) << 14)
 /* the key has its highest bit set, so zeroed memory is never a record */
 #define CT_SHM_DETAIL_OWNER_BITS 30
 
-/* Function triggers, which the agent evaluates at the call itself. control.rules_offset: by hook number, a bit for
- * each. */
+/* Function triggers, which the agent evaluates at the call itself. control.rules_offset: by hook number, 32 bits: one
+ * for each trigger, then CT_RULE_*. control.conditions_offset: struct ct_trigger_condition, CT_TRIGGER_CONDITIONS for
+ * each trigger. */
+#define CT_RULE_TRIGGERS        0xffffu
+#define CT_RULE_FAILS_MINUS_ONE (1u << 16) /* it sets errno when it returns -1; only where a trigger looks at errno */
+#define CT_RULE_FAILS_NULL      (1u << 17)
+#define CT_RULE_TEXTS           18         /* where six bits begin: arguments whose texts are captured */
+#define CT_RULE_IF_PRINTABLE    (1u << 24) /* ... if they look like texts */
 enum ct_shm_trigger_kind { CT_SHM_ON_NOTHING, CT_SHM_ON_CALL, CT_SHM_ON_RETURN, CT_SHM_ON_SLOW };
 struct ct_shm_trigger {
-    uint32_t kind, compare; /* controller; enum ct_trigger_compare */
-    int64_t value;          /* ON_RETURN */
-    uint64_t counts;        /* ON_SLOW: in counts of the time stamp counter */
-    uint32_t id;            /* the controller's name for it: bits are reused */
-    uint32_t reserved;
+    uint32_t kind;       /* controller */
+    uint32_t conditions; /* ON_CALL, ON_RETURN: how many there are */
+    uint64_t counts;     /* ON_SLOW: in counts of the time stamp counter */
+    uint32_t id;         /* the controller's name for it: bits are reused */
+    uint32_t reserved[3];
 };
 
 struct ct_shm_mark {
@@ -196,7 +218,9 @@ struct ct_shm_request {
     uint64_t argument; /* agent: EXEC: address of the path */
     int32_t directory; /* agent: EXEC: descriptor that the path is relative to, or AT_FDCWD */
     int32_t answer;    /* controller: 1: yes */
-    uint32_t reserved[8];
+    uint64_t asked;    /* agent: CPU counter when it was posted */
+    uint64_t resumed;  /* agent: CPU counter when its thread went on */
+    uint32_t reserved[4];
 };
 _Static_assert(sizeof(struct ct_shm_request) == 64, "one cache line");
 
@@ -265,11 +289,13 @@ struct ct_shm_control {
     /* controller: mark_serial when it last had taken everything that marks wanted. While the two differ, nothing that
      * a thread had when the mark was made is overwritten. */
     uint32_t looked;
-    uint32_t share;       /* controller: how many of the large segments a thread may have */
-    uint64_t pre_counts;  /* controller: the pre-roll, in counts of the counter; 0: threads keep one segment */
-    uint32_t pre_records; /* controller: the pre-roll in records; 0: it is not given */
-    uint32_t large;       /* controller, before the start: the number of large segments, which come first */
-    int64_t errno_offset; /* controller, before the start: of errno from the thread pointer; 0: not known */
+    uint32_t share;             /* controller: how many of the large segments a thread may have */
+    uint64_t pre_counts;        /* controller: the pre-roll, in counts of the counter; 0: threads keep one segment */
+    uint32_t pre_records;       /* controller: the pre-roll in records; 0: it is not given */
+    uint32_t large;             /* controller, before the start: the number of large segments, which come first */
+    int64_t errno_offset;       /* controller, before the start: of errno from the thread pointer; 0: not known */
+    uint64_t conditions_offset; /* controller, before the start */
+    uint32_t strings;           /* controller, before the start: most bytes of a text; a multiple of 8; 0: none */
 };
 _Static_assert(__builtin_offsetof(struct ct_shm_control, agent_state) == 56, "agent_state");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, liveness) == 128, "liveness");

@@ -3,7 +3,7 @@
  *
  *   summary.cts = header (128), spans, bitmaps, functions, calls, starts, frames
  *
- * It holds nothing that the events do not say: it may be deleted at any time, and is made again when it does not fit. */
+ * It says nothing that the events do not say: it may be deleted at any time, and is made again when it does not fit. */
 #ifndef CT_ABI_SUMMARY_H
 #define CT_ABI_SUMMARY_H
 
@@ -15,6 +15,7 @@
 #define CTS_NOWHERE UINT64_MAX /* end of a call that is open at the end */
 
 enum { CTS_VERSION = 1 };
+enum { CTS_OFF = 3 }; /* kinds of time off the processor: blocked, preempted, not known */
 
 enum cts_flags {
     CTS_UNORDERED = 1, /* time goes back somewhere: positions cannot be found by time */
@@ -72,7 +73,9 @@ struct __attribute__((packed)) cts_call {
     uint64_t function;
     uint64_t start_ns, start_seq; /* its CALL event */
     uint64_t end_ns, end_seq;     /* the event that ended it, or CTS_NOWHERE */
-    uint64_t skipped_ns;          /* time in gaps before it began */
+    uint64_t skipped_ns;          /* time in gaps and waits before it began */
+    uint64_t waited_ns;           /* of it: in waits for the recorder */
+    uint64_t off_ns[CTS_OFF];     /* time off the processor before it began */
     uint32_t depth;               /* as in its event */
     uint32_t detail;              /* detail_seq of its event */
     uint32_t end;                 /* enum cts_end */
@@ -90,28 +93,31 @@ struct __attribute__((packed)) cts_start {
     uint32_t frame_count;
     uint32_t span;
     uint64_t last_ns;    /* time of the event before; 0: there is none, or a gap was reported since */
-    uint64_t skipped_ns; /* time in gaps so far */
-    uint32_t running;    /* the running one of its frames, plus one; 0: none is known */
-    uint32_t trusted;    /* of the first stack's frames, this many from before the last gap come first */
-    uint32_t flags;      /* enum cts_start_flags */
-    uint32_t gaps;       /* gaps that were passed */
+    uint64_t skipped_ns; /* time in gaps and waits so far */
+    uint64_t waited_ns;  /* of it: in waits for the recorder */
+    uint64_t off_ns[CTS_OFF];
+    uint32_t running; /* the running one of its frames, plus one; 0: none is known */
+    uint32_t trusted; /* of the first stack's frames, this many from before the last gap come first */
+    uint32_t flags;   /* enum cts_start_flags */
+    uint32_t gaps;    /* gaps that were passed */
 };
 
 #define CTS_UNKNOWN UINT32_C(0x80000000)
 
 struct __attribute__((packed)) cts_frame {
-    uint64_t self_ns; /* time in which it was the running one so far */
-    uint32_t call;    /* number of the call; with CTS_UNKNOWN: the number of frames whose calls were not seen */
-    uint32_t caller;  /* which of the start's frames has called it, plus one; 0: not known, or it has ended */
+    uint64_t self_ns;         /* time in which it was the running one so far */
+    uint64_t off_ns[CTS_OFF]; /* of it: off the processor */
+    uint32_t call;            /* number of the call; with CTS_UNKNOWN: the number of frames whose calls were not seen */
+    uint32_t caller;          /* which of the start's frames has called it, plus one; 0: not known, or it has ended */
 };
 
 #define CTS_SIZE(type, size) _Static_assert(sizeof(struct type) == (size), #type " has " #size " bytes")
 CTS_SIZE(cts_header, 128);
 CTS_SIZE(cts_span, 88);
 CTS_SIZE(cts_function, 16);
-CTS_SIZE(cts_call, 64);
-CTS_SIZE(cts_start, 48);
-CTS_SIZE(cts_frame, 16);
+CTS_SIZE(cts_call, 96);
+CTS_SIZE(cts_start, 80);
+CTS_SIZE(cts_frame, 40);
 #undef CTS_SIZE
 
 #endif

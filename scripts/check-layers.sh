@@ -28,10 +28,7 @@ src/os/linux/syscall_arch.h      chooses
 src/symbols/parameters.h         the conventions of both
 src/symbols/parameters_places.c  chooses
 '
-# Files that still do. A line goes when its file is clean: the script says so.
-LATER='
-'
-export KNOWN LATER
+export KNOWN
 
 {
     find src -type f \( -name '*.c' -o -name '*.h' -o -name '*.S' \)
@@ -66,9 +63,6 @@ BEGIN {
         split(lines[k], names, " ")
         known[names[1]] = 1
     }
-    m = split(ENVIRON["LATER"], lines, "\n")
-    for (k = 1; k <= m; k++)
-        later[lines[k]] = 1
     public_headers = "^<(contrail/[a-z_0-9]+|stdint|stddef|stdbool)\\.h>$"
 }
 
@@ -79,9 +73,7 @@ function complain(text) {
 
 # In a file that should not know the machine.
 function knows(text) {
-    if (FILENAME in later)
-        needed[FILENAME] = 1
-    else if (!(FILENAME in known) && FILENAME !~ /_(x64|a64)\.[a-zA-Z]+$/ && FILENAME !~ /^src\/isa\/(x64|a64)\//)
+    if (!(FILENAME in known) && FILENAME !~ /_(x64|a64)\.[a-zA-Z]+$/ && FILENAME !~ /^src\/isa\/(x64|a64)\//)
         complain(text)
 }
 
@@ -114,8 +106,6 @@ FNR == 1 {
     split(FILENAME, part, "/")
     layer = part[1] == "src" ? part[2] : part[1] == "abi" ? "abi" : ""
     folder = layer == "abi" ? layer : "src/" layer
-    if (FILENAME in later)
-        seen[FILENAME] = 1
     if (layer != "" && !(layer in rank) && part[3] != "")
         complain("the layer " layer " is not known; its place belongs into scripts/check-layers.sh")
 }
@@ -159,11 +149,6 @@ FNR == 1 {
 }
 
 END {
-    for (name in seen)
-        if (!(name in needed)) {
-            printf "scripts/check-layers.sh: %s is clean: delete its line in LATER\n", name
-            failed = 1
-        }
     exit failed
 }
 '

@@ -3,9 +3,17 @@
 # Builds everything for arm64 into build-arm64/tree. 77: the cross compiler or the libraries cannot be had here
 # (no network, no rights, not Debian); the last line says so.
 #
-# usage: cross-arm64.sh [NINJA-OPTION...]
+# usage: cross-arm64.sh [--quick] [NINJA-OPTION...]
+# --quick: does it compile? Into build-arm64/quick, with less optimisation and without debug information.
 set -eu
 cd "$(dirname "$0")/.."
+tree=build-arm64/tree
+options=
+if [ "${1:-}" = --quick ]; then
+    shift
+    tree=build-arm64/quick
+    options="-Doptimization=1 -Ddebug=false"
+fi
 mkdir -p build-arm64
 if ! cross=$(scripts/setup-arm64.sh 2>build-arm64/setup.log) || ! command -v aarch64-linux-gnu-gcc >/dev/null; then
     cat build-arm64/setup.log
@@ -13,9 +21,10 @@ if ! cross=$(scripts/setup-arm64.sh 2>build-arm64/setup.log) || ! command -v aar
     exit 77
 fi
 unset CC CXX # they are of this machine
-[ -f build-arm64/tree/build.ninja ] || meson setup build-arm64/tree --cross-file "$cross" >build-arm64/tree.log || {
-    cat build-arm64/tree.log
-    rm -rf build-arm64/tree
+# shellcheck disable=SC2086
+[ -f $tree/build.ninja ] || meson setup $tree --cross-file "$cross" $options >$tree.log || {
+    cat $tree.log
+    rm -rf $tree
     exit 1
 }
-ninja --quiet "$@" -C build-arm64/tree
+ninja --quiet "$@" -C $tree

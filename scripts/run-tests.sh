@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # All that `make test` checks: both compilers without warnings, every suite, the unit suite under sanitizers and as
-# clang compiles it, the layers, a minute of hostile targets. With --long also what takes longer (make check-all).
+# clang compiles it, the layers, a short run of hostile targets. With --long also what takes longer (make check-all).
 # --others is the part that runs beside the first suite.
 #
 # The last line is `N passed, M failed`, the one before it `K skipped` when there are any; the exit code says so too.
@@ -22,6 +22,7 @@ skipped=0
 logs=
 processes=$((2 * $(nproc))) # many tests wait for the most part
 jobs= # of ninja, when it does not have the machine for itself
+only= # of `build`
 
 # check NAME COMMAND...: one result. Its output is shown only when it fails, or ends with 77: it was skipped.
 check() {
@@ -49,7 +50,7 @@ check() {
     return 1
 }
 
-# build DIR CC CXX MESON-OPTIONS...
+# build DIR CC CXX MESON-OPTIONS... With $only: what that suite needs.
 build() {
     dir=$1
     export CC="$2" CXX="$3" # for ninja as well: it may configure again
@@ -59,17 +60,18 @@ build() {
         return 1
     }
     rm -f "$dir.log"
-    # shellcheck disable=SC2086
-    ninja --quiet $jobs -C "$dir"
+    # shellcheck disable=SC2046,SC2086
+    ninja --quiet $jobs -C "$dir" $([ -z "$only" ] || scripts/suite_targets.py "$dir" "$only")
 }
 
 build_clang() {
-    build build-clang clang clang++
+    build build-clang clang clang++ -Ddebug=false
 }
 
-# Sanitizers make gcc warn of what is not so; the other builds have seen the true warnings.
+# Sanitizers make gcc warn of what is not so; the other builds have seen the true warnings. Without an optimiser they
+# compile in an eighth of the time, and see every access that the source makes. Only what the unit suite runs is built.
 build_sanitized() {
-    build build-asan gcc g++ -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false
+    only=unit build build-asan gcc g++ -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false -Doptimization=0
 }
 
 # suite LABEL DIR MESON-TEST-OPTIONS...: runs tests, shows the output of those that fail, leaves a log to count. Time
@@ -87,7 +89,9 @@ $label=$dir/meson-logs/contrail-tests.json"
 
 # What is left after the suite of the gcc build. It runs beside that, with what the tests leave of the processors: many
 # of them wait.
+# Builds are last: they use all processors when the suite has ended.
 others() {
+    check "hostile targets, guided by coverage" scripts/fuzz-hostile.sh 10
     if check "build with clang" build_clang; then
         suite "clang, unit suite" build-clang --suite unit
     fi
@@ -95,8 +99,7 @@ others() {
         suite "sanitizers, unit suite" build-asan --suite unit --timeout-multiplier 8
     fi
     # shellcheck disable=SC2086
-    check "cross-build for arm64" scripts/cross-arm64.sh $jobs
-    check "hostile targets, guided by coverage" scripts/fuzz-hostile.sh 25
+    check "cross-build for arm64" scripts/cross-arm64.sh --quick $jobs
 }
 
 # What another run of this script has counted: `PASSED FAILED SKIPPED`, then the lines of $logs.
@@ -136,6 +139,11 @@ if [ -n "$long" ]; then
     check "decoder against Zydis, every file" make --no-print-directory check-decoder
     check "long fuzzing" scripts/fuzz-long.sh
     check "moved code, by chance" env CONTRAIL_TEST_CASES=300000 build/tests/unit/relocate_exec_test
+    check "signals inside a listener" env CONTRAIL_TEST_STEPS=800 build/tests/e2e/e2e_stepping --listen --kind=4
+    check "a million random blocks, followed" env STALK_BLOCKS=1000000 build/tests/unit/stalk_conformance_test
+    check "10,000 follows and unfollows" env STALK_LOOPS=10000 build/tests/unit/stalk_threads_test
+    check "programs of the distribution, more of their work" python3 tests/fidelity/fidelity.py --tag fixed \
+        --work 0.05 --work-attached 0.5 --contrail build/src/cli/contrail --build build/tests/fidelity
     check "hostile tables, by chance" build/tests/fuzz/hostile_tables --cases 10000
     check "a library with newer structs" python3 tests/tools/abi_test.py --newer-library . gcc
     check "Debian packages" scripts/check-deb.sh
@@ -153,6 +161,11 @@ if [ -n "$long" ]; then
             --contrail build/src/cli/contrail --build build/tests/e2e/stalk --times 20
         check "following while threads come and go" python3 tests/e2e/stalk/command.py \
             --contrail build/src/cli/contrail --build build/tests/e2e/stalk --long churn
+        check "recorded programs, all variants in all modes" python3 tests/e2e/record/run.py $record
+        check "followed and let go, again and again" python3 tests/e2e/stalk/command.py \
+            --contrail build/src/cli/contrail --build build/tests/e2e/stalk --long again_and_again
+        check "hazard programs of both compilers, followed" env CONTRAIL_TEST_LONG=1 tests/e2e/stalk/zoo.sh \
+            build/tests/e2e/stalk/libstalk_preload.so tests/e2e/record/programs STALK_TRUST=1
         check "programs built with sanitizers" python3 tests/e2e/record/sanitizers.py $record --times 10
         check "leaks found 200 times of 200" python3 tests/e2e/record/sanitizers.py $record --times 200 \
             gcc_address_clean gcc_address_leak gcc_address_threads gcc_leak_leak \

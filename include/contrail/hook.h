@@ -130,7 +130,7 @@ int ct_hooks_attach_module(struct ct_hooks *hooks, const struct ct_hooks_module 
     X(COLD,         "cold part of another function") \
     X(ODD_ENTRY,    "entered without a return address on top of the stack") \
     X(FRAGMENT,     "nameless and only reached by conditional jumps: part of another function") \
-    X(TOO_SHORT,    "too short, with no padding for a springboard in reach") \
+    X(TOO_SHORT,    "too short for a jump, with no padding after it") \
     X(BRANCH_INTO,  "a branch lands inside the bytes that the patch needs") \
     X(LOOP_ENTRY,   "its first instruction is the target of a short loop that cannot be redirected") \
     X(UNDECODABLE,  "its first bytes are not valid instructions") \
@@ -141,7 +141,9 @@ int ct_hooks_attach_module(struct ct_hooks *hooks, const struct ct_hooks_module 
     X(NO_ROOM,      "its library was loaded later, when the recorder had no room for more functions") \
     X(CAME_LATER,   "its library was loaded later, and the process could not be changed then") \
     X(DOUBTFUL,     "only a debug file knows it, in the midst of another function") \
-    X(READ_CODE,    "its runtime reads its code and must find it as it was made (Mono's compiled modules, Valgrind)")
+    X(READ_CODE,    "its runtime reads its code and must find it as it was made (Mono's compiled modules, Valgrind)") \
+    X(NO_SPRINGBOARD, \
+                    "has room for a short jump only, and no bytes within its reach can hold a springboard")
 /* clang-format on */
 enum ct_hook_skip_reason {
     CT_HOOK_SKIP_NONE = 0,

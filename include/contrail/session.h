@@ -95,12 +95,14 @@ struct ct_session_options {
     const struct ct_session_stalk *stalk;       /* NULL: hooks. It is copied */
     const char *metrics_file;                   /* written again every second, Prometheus's text format; NULL: none */
     const char *group; /* the trace can be read by this group too; NULL: by nobody but its owner */
-    bool redact;       /* leave out stack bytes, vector registers and command lines */
+    bool redact;       /* leave out stack bytes, vector registers, texts and command lines */
     size_t cache_size; /* bytes of the cache of analyses; 0: 128 MiB */
+    bool cpu;          /* when threads are on a processor too, if the kernel lets us */
     /* Called during long steps, on the session's thread; may be NULL. It returns non-zero to give up (Ctrl-C):
      * everything is undone. */
     int (*progress)(void *arg, const char *step, uint64_t done, uint64_t total);
     void *progress_arg;
+    size_t strings; /* most bytes (up to 256) of texts that arguments point to; 0: none are captured */
 };
 
 /* `options` may be NULL. Fails with CT_ERR_PERMISSION_DENIED and the like when the output directory cannot be made: the
@@ -123,6 +125,8 @@ enum ct_session_state ct_session_state(const struct ct_session *session);
 const char *ct_session_error(const struct ct_session *session);
 /* What the user should know about how it is recorded (lanes had to be smaller, ...): one sentence, or "". */
 const char *ct_session_note(const struct ct_session *session);
+/* Triggers that fit no function so far: one sentence, or "". */
+const char *ct_session_idle(const struct ct_session *session);
 /* The session's directory and the process's (…/pid_N), "" before there is one. */
 const char *ct_session_directory(const struct ct_session *session);
 const char *ct_session_process_directory(const struct ct_session *session);

@@ -33,8 +33,12 @@ struct ct_trace_process {
     const char *directory;
     const char *manifest; /* the JSON text */
     bool complete;        /* the recorder finished it */
-    uint64_t time_start_ns, time_end_ns;
+    bool recording_known; /* false, of older versions: the recording's times are those of the first and last event */
+    uint64_t time_start_ns, time_end_ns; /* of the first and the last event */
     uint64_t module_count, thread_count;
+    /* From when until when it was recorded, whether or not there were events. Of a trace that is not complete, the end
+     * is at most about a second too early. */
+    uint64_t recording_start_ns, recording_end_ns;
 };
 size_t ct_trace_process_count(const struct ct_trace *trace);
 const struct ct_trace_process *ct_trace_process_at(const struct ct_trace *trace, size_t index);
@@ -145,6 +149,14 @@ struct ct_trace_detail {
     /* errno of the thread when the function was called (at most 4,095), and when it returned; CT_TRACE_NO_ERRNO: not
      * known. Where both are the same it may have been set long before. */
     uint32_t errno_before, errno_after;
+
+    /* call: what arguments point to */
+    unsigned piece_count;
+    struct {
+        uint64_t address;
+        uint16_t size, offset; /* its bytes are at this offset in piece_bytes; a whole text has its 0 */
+    } pieces[8];
+    uint8_t piece_bytes[2048];
 };
 #define CT_TRACE_NO_ERRNO UINT32_MAX
 /* The detail record that ct_trace_event.detail names. The first call for a thread reads through its file; the others

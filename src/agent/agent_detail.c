@@ -16,6 +16,8 @@
 #include "agent/agent_detail.h"
 #include "agent/agent_lane.h"
 #include "agent/agent_open.h"
+#include "agent/agent_values.h"
+#include "hook/frame.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -49,9 +51,9 @@ void ct_agent_detail_open(uint64_t shm) {
  * pointer points to, or where a read just now worked. (A thread without a C library may have a thread pointer all the
  * same.) */
 static const uint32_t *find_errno(const struct ct_block *b) {
-    const uint64_t page = 4096, offset = (uint64_t)detail.control->errno_offset, at = b->thread_pointer + offset;
+    const uint64_t offset = (uint64_t)detail.control->errno_offset, at = b->thread_pointer + offset;
     uint32_t value;
-    bool near = (at ^ b->thread_pointer) < page, known = detail.on && offset && !(at & 3);
+    bool near = (at ^ b->thread_pointer) < ct_os_page_size(), known = detail.on && offset && !(at & 3);
     return known && (near || !ct_os_peek(at, &value, sizeof value)) ? (const uint32_t *)at : &b->no_errno;
 }
 
@@ -73,7 +75,7 @@ void ct_agent_detail_begin(struct ct_block *b) {
         return;
     b->fn_detail = (uint64_t)&ct_agent_detail_reserve;
     b->fn_mark = (uint64_t)&ct_agent_detail_mark;
-    b->rules = (const uint16_t *)((uint64_t)c + c->rules_offset);
+    b->rules = (const uint32_t *)((uint64_t)c + c->rules_offset);
     b->budgets = c->detail_rate ? (int32_t *)((uint64_t)c + c->budgets_offset) : NULL;
     b->stack_bytes = c->stack_bytes < 8 ? 8 : c->stack_bytes; /* the return address is always captured */
     b->vector_bytes = c->vectors ? VECTORS : 0;

@@ -83,13 +83,16 @@ static bool ask_controller(struct ct_shm_request text, uint32_t *state, int *ans
     request->argument = text.argument;
     request->directory = text.directory;
     request->answer = 0;
+    request->asked = ct_os_timestamp();
     __atomic_store_n(&request->state, CT_REQUEST_POSTED, __ATOMIC_RELEASE);
     __atomic_fetch_add(&c->request_futex, 1, __ATOMIC_RELEASE);
     ct_os_wake(&c->request_futex);
     *state = wait_for_answer(request);
     *answer = *state == CT_REQUEST_ANSWERED ? request->answer : 0;
-    if (*state != CT_REQUEST_FREE)
+    if (*state != CT_REQUEST_FREE) {
+        request->resumed = ct_os_timestamp();
         __atomic_store_n(&request->state, CT_REQUEST_FREE, __ATOMIC_RELEASE);
+    }
     return true;
 }
 

@@ -11,8 +11,10 @@
 #include "cli/new_file.h"
 #include "cli/reading.h"
 #include "cli/rights.h"
+#include "cli/selection.h"
 #include "cli/signals.h"
 #include "export/export.h"
+#include "report/where.h"
 #include "trace/file.h"
 #include "trace/reader.h"
 #include <dirent.h>
@@ -31,6 +33,7 @@
 #include <unistd.h>
 
 struct options {
+    struct ct_selection selection;
     int format, weight;
     const char *output;
     bool mangled, allow_damaged;
@@ -55,6 +58,7 @@ struct job {
     struct stat was;         /* the directory, before it was the reader's */
     bool lent;
     struct ct_live live;
+    uint64_t start_ns;       /* of the trace */
     char *path;              /* final name; NULL: standard output */
     struct ct_new_file file; /* for a format of one file */
 };
@@ -78,6 +82,29 @@ static int show_progress(void *arg, uint64_t done, uint64_t total) {
              ct_text_short(a, (double)done), ct_text_short(b, (double)total));
     ct_live_show_step(&job->live, text, 0, 0);
     return 0;
+}
+
+/* Seconds since the beginning, as --from takes them, with as few digits as the length of the range allows. */
+static void seconds_text(char *text, size_t size, uint64_t ns, uint64_t range_ns, bool up) {
+    uint64_t unit = 1;
+    int digits = 9;
+    for (; unit < range_ns / 100 && digits > 2; unit *= 10)
+        digits--;
+    ns = (ns + (up ? unit - 1 : 0)) / unit * unit;
+    snprintf(text, size, "%.*fs", digits, (double)ns / 1e9);
+}
+
+/* Reports an export that no viewer loads; it is written all the same. */
+static void show_large(void *arg, const struct ct_export_large *large) {
+    const struct job *job = arg;
+    char size[CT_TEXT_SIZE], limit[CT_TEXT_SIZE], from[64], to[64];
+    uint64_t range_ns = large->to_ns - large->from_ns;
+    seconds_text(from, sizeof from, large->from_ns > job->start_ns ? large->from_ns - job->start_ns : 0, range_ns,
+                 false);
+    seconds_text(to, sizeof to, large->to_ns > job->start_ns ? large->to_ns - job->start_ns : 0, range_ns, true);
+    ct_message_error("the export will have about %s, and viewers of %s load about %s; --from %s --to %s exports a part",
+                     ct_text_size(size, large->bytes), job->format->name, ct_text_size(limit, CT_EXPORT_LARGE), from,
+                     to);
 }
 
 /* ---- output ---- */
@@ -258,7 +285,7 @@ static void take_back(const struct job *job) {
         take_back_below(job, openat(ct_place_descriptor(job->place), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), LEVELS);
 }
 
-static void read_trace(struct job *job, const struct ct_operands *operands, bool mangled) {
+static void read_trace(struct job *job, const struct ct_operands *operands, struct options *options) {
     struct outcome *o = job->outcome;
     struct ct_trace *trace;
     ct_rights_drop(&job->rights, false);
@@ -266,12 +293,17 @@ static void read_trace(struct job *job, const struct ct_operands *operands, bool
     o->code = ct_reading_open_next(&trace, operands);
     if (o->code >= 0)
         _exit(0);
-    if (mangled)
+    o->code = ct_selection_apply(&options->selection, trace, &job->export.select);
+    if (o->code >= 0)
+        _exit(0);
+    if (options->mangled)
         ct_trace_keep_mangled(trace);
+    job->start_ns = ct_selection_start(trace);
     ct_reading_report_damage(trace);
     ct_live_init(&job->live, true, false);
     int status = ct_export_run(trace, &job->export, &o->result);
     ct_live_erase(&job->live);
+    ct_selection_finish(&options->selection);
     o->signal = ct_signals_stop();
     o->status = status;
     o->damaged = ct_reading_close(trace, 0, false) != 0;
@@ -292,14 +324,14 @@ static int wait_for_reader(pid_t reader) {
     return how;
 }
 
-static int export_apart(struct job *job, const struct ct_operands *operands, bool mangled) {
+static int export_apart(struct job *job, const struct ct_operands *operands, struct options *options) {
     if (job->place)
         lend_directory(job);
     *job->outcome = (struct outcome){.code = -1, .status = CT_ERR_SYSTEM};
     fflush(NULL);
     pid_t reader = fork();
     if (reader == 0)
-        read_trace(job, operands, mangled);
+        read_trace(job, operands, options);
     int how = reader > 0 ? wait_for_reader(reader) : 0;
     take_back(job);
     if (!WIFSIGNALED(how))
@@ -309,20 +341,34 @@ static int export_apart(struct job *job, const struct ct_operands *operands, boo
     return CT_ERR_SYSTEM;
 }
 
-static int export_trace(struct job *job, const struct ct_operands *operands, const struct options *options) {
+static int export_trace(struct job *job, const struct ct_operands *operands, struct options *options) {
     const struct ct_operands traces = ct_reading_named(operands);
     job->format = ct_export_format_at((size_t)options->format);
     job->export = (struct ct_export_options){.format = job->format,
                                              .fd = -1,
                                              .weight = (enum ct_export_weight)options->weight,
                                              .progress = show_progress,
+                                             .large = show_large,
                                              .arg = job};
     job->rights = ct_rights_to_read(traces.at, traces.count);
     ct_signals_install(false);
     int code = open_output(job, job->trace, options->output);
     if (code < 0)
-        code = finish_output(job, export_apart(job, operands, options->mangled));
+        code = finish_output(job, export_apart(job, operands, options));
     return !code && job->outcome->damaged && !options->allow_damaged ? (int)CT_EXIT_DAMAGED : code;
+}
+
+/* Returns -1 to continue, otherwise the exit code, after a message. */
+static int check_selection(struct options *o) {
+    const struct ct_selection *s = &o->selection;
+    bool parts = s->functions.count || s->modules.count || s->threads.count || s->from || s->to || s->where;
+    if (parts && ct_export_format_at((size_t)o->format)->flags & CT_EXPORT_COPY) {
+        ct_message_error("format %s is a copy of whole processes: it takes --process alone; leave out the other words, "
+                         "or choose another format",
+                         ct_export_format_at((size_t)o->format)->name);
+        return CT_EXIT_USAGE;
+    }
+    return ct_selection_check(&o->selection);
 }
 
 static int run_export(int argc, char **argv) {
@@ -332,6 +378,11 @@ static int run_export(int argc, char **argv) {
     int code = ct_options_parse(&ct_command_export, argc, argv, &options, &operands);
     if (code >= 0)
         return code;
+    code = check_selection(&options);
+    if (code >= 0) {
+        ct_options_release(&ct_command_export, &options);
+        return code;
+    }
     char *newest = operands.count ? NULL : ct_find_newest_session(ct_reading_root());
     job.trace = operands.count ? operands.at[0] : newest ? newest : ct_reading_root();
     job.outcome = mmap(NULL, sizeof *job.outcome, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -340,11 +391,12 @@ static int run_export(int argc, char **argv) {
     ct_place_drop(job.place);
     free(newest);
     free(job.path);
+    ct_where_free(options.selection.compiled);
     ct_options_release(&ct_command_export, &options);
     return code;
 }
 
-#define WORD(id, word, before, after, sort, what, opens) word,
+#define WORD(id, word, before, after, sort, what, opens, is, bytes) word,
 static const char *const format_words[] = {CT_EXPORT_FORMAT_LIST(WORD) NULL};
 #undef WORD
 static const char *const weight_words[] = {"time", "calls", NULL};
@@ -357,13 +409,17 @@ static const struct ct_option option_table[] = {
     {"weight", 0, CT_OPTION_CHOICE, offsetof(struct options, weight), "WHAT",
      "what folded stacks count: microseconds in the innermost function itself, or calls of it", .initial = "time",
      .choices = weight_words},
+    CT_OPTIONS_SELECTION(struct options, 0,
+                         "only calls of functions whose name matches, all calls below them, and their "
+                         "callers",
+                         "only calls of functions in modules whose file name matches, and their callers"),
     {"mangled", 0, CT_OPTION_FLAG, offsetof(struct options, mangled), NULL,
      "write names as the symbol tables have them"},
     CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };
 
-#define LINE(id, word, before, after, sort, what, opens) "  " word ": " what "\n"
+#define LINE(id, word, before, after, sort, what, opens, is, bytes) "  " word ": " what "\n"
 const struct ct_command ct_command_export = {
     .name = "export",
     .group = CT_GROUP_READ,
@@ -376,7 +432,10 @@ const struct ct_command ct_command_export = {
         "newest under ./traces. An existing file is replaced when the new one is whole; a directory must be new or "
         "empty.\n\n"
         "Calls that were left by an exception, calls that were open at the end and places where events were lost are "
-        "marked where the format allows it. docs/EXPORTS.md describes what each format contains.",
+        "marked where the format allows it. --from, --to, --thread, --process, --function, --module and --where select "
+        "calls as in all reading commands (contrail(1), SELECTION); the calls around those that fit are kept, so that "
+        "stacks are whole. Viewers load about 100 MiB: before more than that is written for one, a message says so and "
+        "names a part that fits. docs/EXPORTS.md describes what each format contains.",
     .options = option_table,
     .notes = "Formats:\n" CT_EXPORT_FORMAT_LIST(
         LINE) "\nExit status:\n"
@@ -385,6 +444,8 @@ const struct ct_command ct_command_export = {
     .examples = "contrail export\n"
                 "contrail export --format folded -o - | flamegraph.pl > graph.svg\n"
                 "contrail export --format callgrind && callgrind_annotate callgrind.out.session_*\n"
+                "contrail export --from -2s\n"
+                "contrail export --format chrome --where 'duration > 100us' --thread 'worker-*'\n"
                 "contrail export --format ctf -o trace.ctf traces/session_20250102_030405/pid_1234",
 };
 #undef LINE

@@ -2,12 +2,15 @@
 /* contrail graph: callers and callees of functions. */
 #include "cli/command.h"
 #include "cli/reading.h"
+#include "cli/selection.h"
 #include "report/graph.h"
+#include <stdlib.h>
 #include <string.h>
 
 struct options {
     uint64_t depth, limit;
-    struct ct_option_list modules, threads;
+    struct ct_selection selection;
+    struct ct_option_list directories;
     bool json, mangled, allow_damaged;
 };
 
@@ -137,18 +140,23 @@ static int print_graph(const struct ct_trace *trace, const struct ct_graph *g) {
 
 /* ---- the command ---- */
 
-static int graph_trace(struct ct_trace *trace, const char *glob, const struct options *o) {
-    const char *functions[] = {glob, NULL};
+static int graph_trace(struct ct_trace *trace, const char *glob, struct options *o) {
     struct ct_graph_options options = {
-        .select = {.functions = functions, .modules = o->modules.items, .threads = o->threads.items},
         .limit = o->limit,
         .depth = o->depth,
+        .directories = o->directories.items,
     };
     struct ct_graph *graph;
-    int code = ct_reading_check_threads(trace, &options.select);
-    if (code >= 0)
-        return code;
+    int code = ct_selection_apply(&o->selection, trace, &options.select);
+    const char **functions = code < 0 ? calloc(o->selection.functions.count + 2, sizeof *functions) : NULL;
+    if (code >= 0 || !functions)
+        return code >= 0 ? code : ct_message_fail(CT_ERR_NO_MEMORY, NULL);
+    functions[0] = glob;
+    for (size_t i = 0; i < o->selection.functions.count; i++)
+        functions[i + 1] = o->selection.functions.items[i];
+    options.select.functions = functions;
     int status = ct_graph_make(&graph, trace, &options);
+    free(functions);
     if (status)
         return ct_reading_fail(trace, status);
     if (!graph->function_count) {
@@ -172,12 +180,15 @@ static int run_graph(int argc, char **argv) {
     int code = ct_options_parse(&ct_command_graph, argc, argv, &options, &operands);
     if (code >= 0)
         return code;
-    code = ct_reading_open(&trace, &(struct ct_operands){.count = operands.count - 1, .at = operands.at + 1});
+    code = ct_selection_check(&options.selection);
+    if (code < 0)
+        code = ct_reading_open(&trace, &(struct ct_operands){.count = operands.count - 1, .at = operands.at + 1});
     if (code < 0) {
         if (options.mangled)
             ct_trace_keep_mangled(trace);
         code = ct_reading_close(trace, graph_trace(trace, operands.at[0], &options), options.allow_damaged);
     }
+    ct_selection_finish(&options.selection);
     ct_options_release(&ct_command_graph, &options);
     return code;
 }
@@ -187,9 +198,10 @@ static const struct ct_option option_table[] = {
      "follow callers and callees over N calls, up to 16", .initial = "1", .min = 1, .max = CT_GRAPH_MAX_DEPTH},
     {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N",
      "print at most N functions, and N callers and callees of each; 0: all", .initial = "20"},
-    {"module", 'm', CT_OPTION_LIST, offsetof(struct options, modules), "GLOB",
-     "only functions of modules whose file name matches; callers and callees may be in any module"},
-    CT_OPTION_THREAD(struct options),
+    CT_OPTIONS_SELECTION(struct options, 'f', "functions whose name matches, too",
+                         "only functions of modules whose file name matches; callers and callees may be in any module"),
+    {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
+     "look for binaries and debug files here too, for arguments in --where"},
     CT_OPTION_MANGLED(struct options),
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL,
      "print JSON, times in nanoseconds, shares from 0 to 1"},
@@ -215,6 +227,8 @@ const struct ct_command ct_command_graph = {
         "A function that calls itself is among its own callers and callees. Nested calls count once in the time of a "
         "row, so with recursion the shares of several rows may add up to more than 100 %. Only recorded functions "
         "appear: a caller is the innermost recorded one.\n\n"
+        "--from, --to, --thread, --process and --where select calls of these functions as in all reading commands "
+        "(contrail(1), SELECTION); their callers and callees need not fit.\n\n"
         "C++ and Rust names are demangled; the GLOB matches the name as it is shown, without its parameters, or "
         "mangled.",
     .options = option_table,
@@ -224,5 +238,6 @@ const struct ct_command ct_command_graph = {
     .examples = "contrail graph main\n"
                 "contrail graph 'parse_*' --depth 3\n"
                 "contrail graph malloc -m 'libc.so*' --thread 'worker-*' traces/session_20250102_030405\n"
+                "contrail graph work --where 'duration > 1ms'\n"
                 "contrail graph work --json",
 };

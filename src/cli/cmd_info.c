@@ -3,18 +3,23 @@
 #include "cli/command.h"
 #include "cli/info_crash.h"
 #include "cli/info_damage.h"
+#include "cli/info_idle.h"
+#include "cli/info_tree.h"
 #include "cli/reading.h"
 #include "report/info.h"
+#include "report/select.h"
+#include "trace/reader.h"
 #include "base/json_write.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORT_LIST = 10, LABEL = 11 };
+enum { SHORT_LIST = 10, LABEL = 11, MANY_PROCESSES = 3 };
 /* traces up to this many events are read without --count, to count calls and returns */
 #define COUNT_AT_ONCE UINT64_C(20000000)
 
 struct options {
     bool json, all, count, allow_damaged;
+    struct ct_option_list processes;
 };
 
 struct page {
@@ -65,6 +70,38 @@ static void print_end(const struct page *p) {
     print_line(p, "Ended", text);
 }
 
+static void print_waits(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    if (info->waited_ns) {
+        print_label(p, "Waited");
+        ct_printer_format(p->printer, "%s of it a thread waited for the recorder: no call's time includes that\n",
+                          ct_text_time(a, info->waited_ns));
+    }
+    if (info->waits_more) {
+        print_label(p, "Waited");
+        ct_printer_format(p->printer, "%s more times, for %s in all, which the times of calls include\n",
+                          ct_text_count(a, info->waits_more), ct_text_time(b, info->waits_more_ns));
+    }
+}
+
+static void print_cpu(const struct page *p) {
+    const struct ct_info *info = p->info;
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    if (!*info->cpu)
+        return;
+    print_label(p, "CPU time");
+    if (strcmp(info->cpu, "recorded") != 0)
+        ct_printer_text(p->printer, "not recorded: ");
+    ct_printer_name(p->printer, info->cpu, 0);
+    if (info->switches)
+        ct_printer_format(p->printer, ", %s switches", ct_text_count(a, info->switches));
+    if (info->switches_lost)
+        ct_printer_format(p->printer, ", %s LOST: the time around them is neither on nor off CPU",
+                          ct_text_count(b, info->switches_lost));
+    ct_printer_text(p->printer, "\n");
+}
+
 static void print_who(const struct page *p) {
     const struct ct_info *info = p->info;
     char text[1024], duration[CT_TEXT_SIZE];
@@ -77,10 +114,14 @@ static void print_who(const struct page *p) {
         snprintf(text + length, sizeof text - (size_t)length, " on %s (%s %s, %s)", info->host, info->os, info->kernel,
                  info->arch);
     print_line(p, "Process", text);
-    snprintf(text, sizeof text, "%s%sfor %s%s%s", info->started, *info->started ? ", " : "",
-             ct_text_time(duration, info->duration_ns), *info->tool ? ", by " : "", info->tool);
+    snprintf(text, sizeof text, "%s%sfor %s%s%s%s", info->started, *info->started ? ", " : "",
+             ct_text_time(duration, info->duration_ns), info->process->recording_known ? "" : " until the last event",
+             *info->tool ? ", by " : "", info->tool);
     print_line(p, "Recorded", text);
+    print_waits(p);
+    print_cpu(p);
     print_end(p);
+    ct_info_idle_print(p->printer, p->trace, info, LABEL, p->options->all);
 }
 
 /* ---- events ---- */
@@ -94,10 +135,13 @@ static void print_events(const struct page *p) {
         ct_printer_format(p->printer, " (%s/s)",
                           ct_text_short(a, (double)info->events * 1e9 / (double)info->duration_ns));
     if (info->counted)
-        ct_printer_format(p->printer, ": %s calls, %s returns, %s exceptions\n", ct_text_count(a, info->calls),
+        ct_printer_format(p->printer, ": %s calls, %s returns, %s exceptions", ct_text_count(a, info->calls),
                           ct_text_count(b, info->returns), ct_text_count(c, info->exceptions));
     else
-        ct_printer_text(p->printer, " (--count counts calls and returns)\n");
+        ct_printer_text(p->printer, " (--count counts calls and returns)");
+    if (info->signals)
+        ct_printer_format(p->printer, ", %s signal%s", ct_text_count(a, info->signals), info->signals == 1 ? "" : "s");
+    ct_printer_text(p->printer, "\n");
 }
 
 static void print_lost(const struct page *p) {
@@ -190,6 +234,8 @@ static void print_numbers(const struct page *p) {
         print_label(p, "Memory");
         ct_printer_format(p->printer, "index lane %s\n", ct_text_size(a, info->lane_bytes));
     }
+    print_label(p, "Size");
+    ct_printer_format(p->printer, "%s on disk\n", ct_text_size(a, info->disk_bytes));
 }
 
 static void print_detail(const struct page *p) {
@@ -382,34 +428,98 @@ static bool count_wanted(const struct ct_trace *trace, const struct options *opt
     return options->count || events <= COUNT_AT_ONCE;
 }
 
-static int print_text(struct ct_trace *trace, const struct ct_facts *facts, const struct options *options) {
-    static struct ct_printer printer;
-    int status = 0;
-    ct_printer_open(&printer, true);
-    ct_info_damage_print(&printer, trace, options->all);
-    for (size_t i = 0; i < facts->process_count && !status; i++) {
+static bool is_selected(const struct ct_trace *trace, const struct options *options, size_t process) {
+    const struct ct_select select = {.processes = options->processes.items};
+    return ct_select_process(&select, trace, process);
+}
+
+static size_t count_selected(const struct ct_trace *trace, const struct options *options) {
+    size_t count = 0;
+    for (size_t i = 0; i < ct_trace_process_count(trace); i++)
+        count += is_selected(trace, options, i);
+    return count;
+}
+
+static int print_pages(struct ct_printer *printer, struct ct_trace *trace, const struct ct_facts *facts,
+                       const struct options *options) {
+    size_t printed = 0;
+    for (size_t i = 0; i < facts->process_count; i++) {
         struct ct_info *info;
-        status = ct_info_make(&info, trace, facts, i, count_wanted(trace, options));
+        if (!is_selected(trace, options, i))
+            continue;
+        int status = ct_info_make(&info, trace, facts, i, count_wanted(trace, options));
         if (status)
-            break;
-        if (i)
-            ct_printer_text(&printer, "\n");
-        print_page(&(struct page){&printer, trace, facts, info, options});
+            return status;
+        if (printed++)
+            ct_printer_text(printer, "\n");
+        print_page(&(struct page){printer, trace, facts, info, options});
         ct_info_free(info);
     }
+    return 0;
+}
+
+/* Many processes: the tree, and what hangs. */
+static int print_overview(struct ct_printer *printer, struct ct_trace *trace, const struct ct_facts *facts,
+                          const struct options *options) {
+    for (size_t i = 0; i < facts->process_count; i++) {
+        struct ct_info *info;
+        int status = ct_info_make(&info, trace, facts, i, false);
+        if (status)
+            return status;
+        if (info->idle.count) {
+            ct_printer_format(printer, "\nProcess %d\n", info->process->pid);
+            ct_info_idle_print(printer, trace, info, LABEL, options->all);
+        }
+        ct_info_free(info);
+    }
+    ct_printer_text(printer, "\n--process PID or --process NAME shows one of them, --all shows all\n");
+    return 0;
+}
+
+static int print_session(struct ct_printer *printer, struct ct_trace *trace, const struct ct_facts *facts,
+                         const struct options *options) {
+    struct ct_processes processes;
+    int status = ct_processes_make(&processes, trace, facts);
+    if (status)
+        return status;
+    ct_info_tree_print(printer, trace, &processes, options->all);
+    ct_processes_free(&processes);
+    if (facts->process_count > MANY_PROCESSES && !options->all)
+        return print_overview(printer, trace, facts, options);
+    ct_printer_text(printer, "\n");
+    return print_pages(printer, trace, facts, options);
+}
+
+static int print_text(struct ct_trace *trace, const struct ct_facts *facts, const struct options *options) {
+    static struct ct_printer printer;
+    bool session = facts->process_count > 1 && !options->processes.count;
+    ct_printer_open(&printer, true);
+    ct_info_damage_print(&printer, trace, options->all);
+    int status = (session ? print_session : print_pages)(&printer, trace, facts, options);
     int code = ct_printer_close(&printer);
     return status ? ct_reading_fail(trace, status) : code;
 }
 
+static void session_json(struct ct_json *json, const struct ct_trace *trace, const struct ct_processes *processes) {
+    ct_json_string(json, "trace", ct_trace_path(trace));
+    ct_json_number(json, "recording_start_ns", processes->start_ns);
+    ct_json_number(json, "recording_end_ns", processes->end_ns);
+    ct_json_number(json, "disk_bytes", ct_find_disk_bytes(ct_trace_path(trace)));
+}
+
 static int print_json(struct ct_trace *trace, const struct ct_facts *facts, const struct options *options) {
     struct ct_json json = {0};
-    int status = 0;
+    struct ct_processes processes;
+    int status = ct_processes_make(&processes, trace, facts);
     ct_json_begin(&json, NULL, '{');
-    ct_json_string(&json, "trace", ct_trace_path(trace));
+    if (!status)
+        session_json(&json, trace, &processes);
     ct_info_damage_json(&json, trace);
     ct_json_begin(&json, "processes", '[');
     for (size_t i = 0; i < facts->process_count && !status; i++) {
         struct ct_info *info;
+        if (!is_selected(trace, options, i))
+            continue;
         status = ct_info_make(&info, trace, facts, i, count_wanted(trace, options));
         if (status)
             break;
@@ -418,6 +528,7 @@ static int print_json(struct ct_trace *trace, const struct ct_facts *facts, cons
     }
     ct_json_end(&json, ']');
     ct_json_end(&json, '}');
+    ct_processes_free(&processes);
     return ct_reading_print_json(&json, status);
 }
 
@@ -434,19 +545,29 @@ static int run_info(int argc, char **argv) {
     int status = ct_facts_load(&facts, trace);
     if (status) {
         code = ct_reading_fail(trace, status);
+    } else if (facts.process_count && !count_selected(trace, &options)) {
+        ct_message_error(
+            "no process of %s has the number or name that --process asks for; `contrail info %s` lists them",
+            ct_trace_path(trace), ct_trace_path(trace));
+        code = CT_EXIT_UNAVAILABLE;
+        ct_facts_free(&facts);
     } else {
         code = (options.json ? print_json : print_text)(trace, &facts, &options);
         ct_facts_free(&facts);
     }
-    return ct_reading_close(trace, code, options.allow_damaged);
+    code = ct_reading_close(trace, code, options.allow_damaged);
+    ct_options_release(&ct_command_info, &options);
+    return code;
 }
 
 static const struct ct_option option_table[] = {
     {"all", 'a', CT_OPTION_FLAG, offsetof(struct options, all), NULL,
-     "list all threads and modules, and each module's skipped functions by reason"},
+     "list all processes, threads and modules, and each module's skipped functions by reason"},
     {"count", 0, CT_OPTION_FLAG, offsetof(struct options, count), NULL,
      "count calls, returns and exceptions even in a trace of more than 20 million events"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print everything as JSON"},
+    {"process", 'p', CT_OPTION_LIST, offsetof(struct options, processes), "PID|GLOB",
+     "only processes with this number, or whose program's name matches"},
     CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };
@@ -459,13 +580,17 @@ const struct ct_command ct_command_info = {
     .operands = "[TRACE]",
     .max_operands = 1,
     .description =
-        "Shows which program was recorded, where, when and how long, how it ended, how many events there are, what "
+        "Shows which program was recorded, where, when and how long, how it ended, which threads did nothing for long "
+        "before that and what they were in (a hang, a deadlock), how many events there are, what "
         "was lost and why, how late events reached the disk, which threads and modules there are, and which functions "
-        "could not be hooked and why. TRACE is a session or a pid_N directory; without it, the newest under ./traces.",
+        "could not be hooked and why. Of a session with several processes, first the tree of these; with more than "
+        "three, "
+        "--process picks one. TRACE is a session or a pid_N directory; without it, the newest under ./traces.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 done, 64 usage, 65 parts of the trace are missing, 69 there is no such trace",
     .examples = "contrail info\n"
+                "contrail info --process make\n"
                 "contrail info --all traces/session_20250102_030405\n"
                 "contrail info --json | python3 -m json.tool",
 };

@@ -3,7 +3,9 @@
 #include "cli/command.h"
 #include "cli/reading.h"
 #include "cli/report_blocks.h"
+#include "cli/report_slowest.h"
 #include "cli/report_values.h"
+#include "cli/selection.h"
 #include "report/functions.h"
 #include "report/output.h"
 #include "symbols/demangle.h"
@@ -12,8 +14,9 @@
 
 struct options {
     int sort;
-    uint64_t limit, min_calls;
-    struct ct_option_list functions, modules, threads, directories;
+    uint64_t limit, min_calls, slowest;
+    struct ct_selection selection;
+    struct ct_option_list directories;
     bool args, per_thread, json, csv, mangled, lines, inlines, blocks, allow_damaged;
 };
 
@@ -24,18 +27,26 @@ static const struct {
     const char *title;
     size_t offset;
 } columns[] = {
-    {"TOTAL", offsetof(struct ct_report_row, total_ns)}, {"SELF", offsetof(struct ct_report_row, self_ns)},
-    {"AVG", offsetof(struct ct_report_row, avg_ns)},     {"MAX", offsetof(struct ct_report_row, max_ns)},
-    {"P50", offsetof(struct ct_report_row, p50_ns)},     {"P95", offsetof(struct ct_report_row, p95_ns)},
+    {"TOTAL", offsetof(struct ct_report_row, total_ns)},
+    {"SELF", offsetof(struct ct_report_row, self_ns)},
+    {"AVG", offsetof(struct ct_report_row, avg_ns)},
+    {"MAX", offsetof(struct ct_report_row, max_ns)},
+    {"P50", offsetof(struct ct_report_row, p50_ns)},
+    {"P95", offsetof(struct ct_report_row, p95_ns)},
     {"P99", offsetof(struct ct_report_row, p99_ns)},
+    /* only where switches were recorded: */
+    {"CPU", offsetof(struct ct_report_row, cpu_ns)},
+    {"BLOCKED", offsetof(struct ct_report_row, blocked_ns)},
+    {"PREEMPT", offsetof(struct ct_report_row, preempted_ns)},
 };
-enum { COLUMN_COUNT = sizeof columns / sizeof columns[0], TIME_WIDTH = 8, GAP = 2, LEAST_ROOM = 20 };
+enum { COLUMN_COUNT = sizeof columns / sizeof columns[0], CPU_COLUMNS = 3, TIME_WIDTH = 8, GAP = 2, LEAST_ROOM = 20 };
 
 struct table {
     struct ct_printer *printer;
     const struct ct_trace *trace;
     const struct ct_report *report;
     int calls_width, thread_width; /* thread 0: not shown */
+    int columns;
     bool lines, inlines;
     const struct ct_values *values; /* NULL: not wanted */
 };
@@ -43,6 +54,7 @@ struct table {
 static struct table measure_table(struct ct_printer *printer, const struct ct_trace *trace,
                                   const struct ct_report *report, bool per_thread) {
     struct table t = {.printer = printer, .trace = trace, .report = report, .calls_width = 7};
+    t.columns = report->cpu_threads ? COLUMN_COUNT : COLUMN_COUNT - CPU_COLUMNS;
     char text[64];
     for (size_t i = 0; i < report->row_count; i++) {
         const struct ct_report_row *row = &report->rows[i];
@@ -58,7 +70,7 @@ static struct table measure_table(struct ct_printer *printer, const struct ct_tr
 
 /* Columns left for the function. 0: unlimited. */
 static size_t name_room(const struct table *t) {
-    int used = t->calls_width + COLUMN_COUNT * (GAP + TIME_WIDTH) + GAP + (t->thread_width ? t->thread_width + GAP : 0);
+    int used = t->calls_width + t->columns * (GAP + TIME_WIDTH) + GAP + (t->thread_width ? t->thread_width + GAP : 0);
     if (!t->printer->width)
         return 0;
     return t->printer->width > used + LEAST_ROOM ? (size_t)(t->printer->width - used) : LEAST_ROOM;
@@ -79,7 +91,7 @@ static void print_function(const struct table *t, const struct ct_report_row *ro
 static void print_head(const struct table *t) {
     ct_printer_colour(t->printer, CT_COLOUR_BOLD);
     ct_printer_format(t->printer, "%*s", t->calls_width, "CALLS");
-    for (size_t i = 0; i < COLUMN_COUNT; i++)
+    for (int i = 0; i < t->columns; i++)
         ct_printer_format(t->printer, "%*s%*s", GAP, "", TIME_WIDTH, columns[i].title);
     if (t->thread_width)
         ct_printer_format(t->printer, "%*s%-*s", GAP, "", t->thread_width, "THREAD");
@@ -90,7 +102,7 @@ static void print_head(const struct table *t) {
 
 /* Lines under a row begin at the column of its function. */
 static size_t indent_of(const struct table *t) {
-    return (size_t)t->calls_width + COLUMN_COUNT * (GAP + TIME_WIDTH) + GAP +
+    return (size_t)t->calls_width + (size_t)t->columns * (GAP + TIME_WIDTH) + GAP +
            (t->thread_width ? (size_t)t->thread_width + GAP : 0);
 }
 
@@ -112,7 +124,7 @@ static void print_inlines(const struct table *t, const char *inlines) {
 static void print_row(const struct table *t, const struct ct_report_row *row) {
     char text[64];
     ct_printer_format(t->printer, "%*s", t->calls_width, ct_text_count(text, row->calls));
-    for (size_t i = 0; i < COLUMN_COUNT; i++) {
+    for (int i = 0; i < t->columns; i++) {
         uint64_t ns = *(const uint64_t *)((const char *)row + columns[i].offset);
         ct_printer_format(t->printer, "%*s%*s", GAP, "", TIME_WIDTH, row->timed ? ct_text_time(text, ns) : "-");
     }
@@ -128,6 +140,8 @@ static void print_row(const struct table *t, const struct ct_report_row *row) {
         ct_printer_text(t->printer, " at ");
         ct_printer_name(t->printer, row->known->line, 0);
     }
+    if (row->open)
+        ct_printer_format(t->printer, " (%s open)", ct_text_count(text, row->open));
     ct_printer_text(t->printer, "\n");
     if (t->inlines && row->known)
         print_inlines(t, row->known->inlines);
@@ -156,12 +170,16 @@ static void print_notes(const struct table *t) {
             ct_printer_format(t->printer, "Process %d: the recorder has not finished this trace\n",
                               ct_trace_process_at(t->trace, i)->pid);
     if (r->open)
-        ct_printer_format(t->printer, "Calls open at the end: %s; their time ends there\n", ct_text_count(a, r->open));
+        ct_printer_format(t->printer, "Calls open at the end: %s; their time reaches until then\n",
+                          ct_text_count(a, r->open));
     if (r->exceptions)
         ct_printer_format(t->printer, "Calls left by exceptions or longjmp: %s\n", ct_text_count(a, r->exceptions));
     if (r->gaps)
         ct_printer_format(t->printer, "Gaps: %s; events lost: %s; time in gaps, which no time above includes: %s\n",
                           ct_text_count(a, r->gaps), ct_text_count(b, r->lost), ct_text_time(c, r->gap_ns));
+    if (r->waited_ns)
+        ct_printer_format(t->printer, "Threads waited for the recorder: %s in all, which no time above includes\n",
+                          ct_text_time(a, r->waited_ns));
     if (r->unpaired)
         ct_printer_format(t->printer,
                           "Unpaired calls and returns: %s; their other half was lost, so they have no time\n",
@@ -204,18 +222,20 @@ static int report_blocks(struct ct_trace *trace, const struct options *o, const 
     return ct_report_blocks(trace, &options, o->json ? CT_REPORT_JSON : o->csv ? CT_REPORT_CSV : CT_REPORT_TABLE);
 }
 
-static int report_trace(struct ct_trace *trace, const struct options *o) {
+static int report_trace(struct ct_trace *trace, struct options *o) {
     struct ct_report_options options = {
-        .select = {.functions = o->functions.items, .modules = o->modules.items, .threads = o->threads.items},
         .sort = (enum ct_report_sort)o->sort,
         .limit = o->limit,
         .min_calls = o->min_calls,
         .per_thread = o->per_thread,
+        .directories = o->directories.items,
     };
     struct ct_report *report = NULL;
-    int code = ct_reading_check_threads(trace, &options.select);
+    int code = ct_selection_apply(&o->selection, trace, &options.select);
     if (code >= 0)
         return code;
+    if (o->slowest)
+        return ct_report_slowest(trace, &options.select, (size_t)o->slowest, o->directories.items, o->json);
     if (o->blocks)
         return report_blocks(trace, o, &options.select);
     struct ct_values *values = NULL;
@@ -236,6 +256,25 @@ static int report_trace(struct ct_trace *trace, const struct options *o) {
     return code;
 }
 
+/* Returns -1 to continue, otherwise the exit code, after a message. */
+static int check_options(struct options *o) {
+    const char *mistake = NULL;
+    if (o->json && o->csv)
+        mistake = "--json and --csv exclude each other; give one of them";
+    else if (o->args && (o->csv || o->per_thread))
+        mistake = "--args does not go with --csv or --per-thread; leave them out, or use --json";
+    else if (o->blocks && (o->args || o->inlines))
+        mistake = "--args and --inlines are for functions; leave out --blocks";
+    else if (o->blocks && (o->selection.from || o->selection.to || o->selection.where))
+        mistake = "--from, --to and --where are for calls; leave out --blocks";
+    else if (o->slowest && (o->blocks || o->args || o->csv || o->per_thread))
+        mistake = "--slowest lists single calls; leave out --blocks, --args, --csv and --per-thread";
+    if (!mistake)
+        return ct_selection_check(&o->selection);
+    ct_message_error("%s", mistake);
+    return CT_EXIT_USAGE;
+}
+
 static int run_report(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
@@ -243,23 +282,15 @@ static int run_report(int argc, char **argv) {
     int code = ct_options_parse(&ct_command_report, argc, argv, &options, &operands);
     if (code >= 0)
         return code;
-    if (options.json && options.csv) {
-        ct_message_error("--json and --csv exclude each other; give one of them");
-        code = CT_EXIT_USAGE;
-    } else if (options.args && (options.csv || options.per_thread)) {
-        ct_message_error("--args does not go with --csv or --per-thread; leave them out, or use --json");
-        code = CT_EXIT_USAGE;
-    } else if (options.blocks && (options.args || options.inlines)) {
-        ct_message_error("--args and --inlines are for functions; leave out --blocks");
-        code = CT_EXIT_USAGE;
-    } else {
+    code = check_options(&options);
+    if (code < 0)
         code = ct_reading_open(&trace, &operands);
-        if (code < 0) {
-            if (options.mangled)
-                ct_trace_keep_mangled(trace);
-            code = ct_reading_close(trace, report_trace(trace, &options), options.allow_damaged);
-        }
+    if (code < 0) {
+        if (options.mangled)
+            ct_trace_keep_mangled(trace);
+        code = ct_reading_close(trace, report_trace(trace, &options), options.allow_damaged);
     }
+    ct_selection_finish(&options.selection);
     ct_options_release(&ct_command_report, &options);
     return code;
 }
@@ -276,10 +307,10 @@ static const struct ct_option option_table[] = {
      .initial = "total", .choices = sort_names},
     {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N", "print at most N rows; 0: all",
      .initial = "30"},
-    {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB", "only functions whose name matches"},
-    {"module", 'm', CT_OPTION_LIST, offsetof(struct options, modules), "GLOB",
-     "only functions of modules whose file name matches"},
-    CT_OPTION_THREAD(struct options),
+    CT_OPTIONS_SELECTION(struct options, 'f', "only functions whose name matches",
+                         "only functions of modules whose file name matches"),
+    {"slowest", 0, CT_OPTION_NUMBER, offsetof(struct options, slowest), "N",
+     "list the N slowest calls instead, and how to see each of them", .min = 1, .max = 1000000},
     {"min-calls", 0, CT_OPTION_NUMBER, offsetof(struct options, min_calls), "N",
      "only functions with at least N calls, or blocks that were executed at least N times"},
     CT_OPTION_MANGLED(struct options),
@@ -315,8 +346,16 @@ const struct ct_command ct_command_report = {
         "TOTAL is the time between call and return; calls of a function by itself are part of the outermost call and "
         "count once. SELF is TOTAL without the functions that it called. AVG, MAX and the percentiles (within 2 %) "
         "are those of single calls. Functions that are recorded on entry only have calls, but no times (-).\n\n"
-        "Calls that were open at the end of the trace are closed there. Where events were lost, calls without their "
+        "Time in which a thread waited for the recorder is in none of these. Where the recording has it (--cpu), CPU, "
+        "BLOCKED and PREEMPT are parts of SELF: on a processor; off it, waiting for something; off it, although it "
+        "could have run.\n\n"
+        "Calls that were open when the recording ended last until then. Where events were lost, calls without their "
         "return and returns without their call have no time, and the time of the gap counts for none.\n\n"
+        "--from, --to, --thread, --process, --function, --module and --where select calls as in all reading commands "
+        "(contrail(1), SELECTION): only calls that fit count. Of calls that overlap the time between --from and --to, "
+        "the part in it counts.\n\n"
+        "With --slowest, single calls are listed, the slowest first: when it began, its duration and self time, its "
+        "thread and function, and the command that shows what happened around it.\n\n"
         "With --args, each parameter of a function that has detail records (spawn --detail, --trigger) is printed "
         "below its row: the range of its numbers and its most frequent values. With more than 32 different values a "
         "share is a lower limit (\"at least\"). Names and types come from debug information when the module or its "
@@ -334,6 +373,9 @@ const struct ct_command ct_command_report = {
                 "contrail report --sort self --limit 10\n"
                 "contrail report -m 'libc.so*' -f 'mem*' traces/session_20250102_030405\n"
                 "contrail report --args -f 'parse_*'\n"
+                "contrail report --from 1.5s --to 1.6s --sort self\n"
+                "contrail report --where 'result < 0'\n"
+                "contrail report --slowest 10 -f 'handle_*'\n"
                 "contrail report --blocks --lines --limit 20\n"
                 "contrail report --per-thread --thread 'worker-*' --csv > threads.csv",
 };

@@ -56,6 +56,8 @@ static const struct ct_option options[] = {
      "leave processes that the program forks, and programs that these execute, alone"},
     {"group", 0, CT_OPTION_STRING, AT(record.group), "NAME",
      "let this group read the trace; without it only its owner and root can, regardless of the umask"},
+    {"cpu", 0, CT_OPTION_FLAG, AT(record.cpu), NULL,
+     "record when threads are on a processor too: on-CPU and off-CPU time of each call"},
     {"redact", 0, CT_OPTION_FLAG, AT(record.redact), NULL, "leave out command lines, which may contain secrets"},
     {"no-cache", 0, CT_OPTION_FLAG, AT(record.no_cache), NULL, "read every module again, without the cache"},
     {"quiet", 'q', CT_OPTION_FLAG, AT(record.quiet), NULL, "print only errors"},

@@ -9,6 +9,8 @@
 #include "cli/record.h"
 #include "cli/replay_view.h"
 #include "cli/rights.h"
+#include "cli/selection.h"
+#include "report/where.h"
 #include <contrail/session.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -35,18 +37,20 @@ static const char *const kind_names[] = {
 };
 
 struct options {
-    struct ct_option_list only, exclude, functions, threads, kinds;
+    struct ct_selection selection;
+    struct ct_option_list only, exclude, kinds;
     uint64_t depth, min_duration, limit;
     bool no_children, all, absolute, show_module, mangled;
 };
 
 struct tail {
-    const struct options *options;
+    struct options *options;
     int pid;
     bool is_first; /* the first process of its session: all others are its children */
     bool kinds[KIND_COUNT];
     char directory[4096];
-    uint64_t until_ns; /* shown, or to be shown now */
+    uint64_t until_ns;       /* shown, or to be shown now */
+    uint64_t from_ns, to_ns; /* of the lines; 0: no limit */
     struct ct_follow *follow;
     struct ct_replay_stream *stream;
     struct ct_replay_view view;
@@ -108,9 +112,11 @@ static bool is_recorded(struct tail *t) {
 
 /* ---- which lines ---- */
 
-/* True for the process and its descendants. */
+/* True for the process and its descendants, as far as they are selected. */
 static bool is_shown_process(const struct tail *t, size_t process) {
     const struct ct_follow_process *p = ct_follow_process_at(t->follow, process);
+    if (!ct_select_numbered(t->options->selection.processes.items, (uint64_t)p->pid, p->program))
+        return false;
     if (p->pid == t->pid)
         return true;
     if (t->options->no_children)
@@ -149,6 +155,9 @@ static int kind_of(const struct ct_replay_line *line) {
 
 static int on_line(void *arg, const struct ct_replay_line *line) {
     struct tail *t = arg;
+    uint64_t end_ns = line->time_ns + (line->kind == CT_REPLAY_LEAF ? line->duration_ns : 0);
+    if (end_ns < t->from_ns || (t->to_ns && line->time_ns >= t->to_ns))
+        return 0;
     return t->kinds[kind_of(line)] ? ct_replay_view_line(&t->view, line) : 0;
 }
 
@@ -187,7 +196,7 @@ static int name_threads(struct tail *t) {
         struct ct_trace_thread known = {.tid = thread->tid, .name = thread->name};
         char text[256];
         if (!is_shown_process(t, thread->process) ||
-            !ct_select_numbered(t->options->threads.items, thread->tid, thread->name))
+            !ct_select_numbered(t->options->selection.threads.items, thread->tid, thread->name))
             continue;
         ct_reading_thread_text(text, sizeof text, &known);
         status = ct_replay_view_name_thread(&t->view, i, text);
@@ -204,7 +213,7 @@ static int on_event(void *arg, const struct ct_trace_event *event) {
 
 /* Shows the events up to a time. */
 static int show_round(struct tail *t, uint64_t until_ns) {
-    int status = ct_follow_look(t->follow, t->options->threads.count && until_ns != UINT64_MAX);
+    int status = ct_follow_look(t->follow, t->options->selection.threads.count && until_ns != UINT64_MAX);
     if (status)
         return status == CT_ERR_NOT_FOUND ? 0 : status;
     if (!t->options->absolute && !t->view.start_ns && ct_follow_process_count(t->follow))
@@ -241,6 +250,8 @@ static int show_all(struct tail *t) {
         if (!is_recorded(t))
             break;
         status = show_round(t, t->until_ns);
+        if (t->to_ns && t->until_ns >= t->to_ns)
+            return status;
         ct_printer_flush(t->view.printer);
         if (status || !reader_is_there(t))
             return status;
@@ -250,7 +261,7 @@ static int show_all(struct tail *t) {
     }
     int status = show_round(t, UINT64_MAX); /* when the recorder does not answer any more, everything is written */
     if (!status)
-        status = ct_replay_stream_end(t->stream);
+        status = ct_replay_stream_end(t->stream, t->follow);
     ct_printer_flush(t->view.printer);
     if (!status && !is_finished(t))
         ct_message_error("the recorder was killed: the last events of process %d may be missing", t->pid);
@@ -265,14 +276,19 @@ static int follow_session(struct tail *t) {
     static struct ct_printer printer;
     const struct options *o = t->options;
     struct ct_replay_options options = {
-        .select = {.functions = o->functions.items, .only = o->only.items, .exclude = o->exclude.items},
+        .select = {.functions = o->selection.functions.items,
+                   .modules = o->selection.modules.items,
+                   .only = o->only.items,
+                   .exclude = o->exclude.items,
+                   .where = o->selection.compiled},
         .max_depth = o->depth,
         .min_ns = o->min_duration,
         .separate_ends = o->kinds.count != 0,
     };
-    t->view =
-        (struct ct_replay_view){.printer = &printer, .limit = o->limit, .show_module = o->show_module, .live = !o->all};
-    int status = ct_follow_open(&t->follow, t->directory, o->all ? 0 : now_ns() - LAG_NS, o->mangled);
+    t->view = (struct ct_replay_view){
+        .printer = &printer, .limit = o->limit, .show_module = o->show_module, .live = !(o->all || t->from_ns)};
+    bool all = o->all || t->from_ns; /* calls that began before --from are known then */
+    int status = ct_follow_open(&t->follow, t->directory, all ? 0 : now_ns() - LAG_NS, o->mangled);
     struct ct_replay_stream_setup setup = {
         .options = &options, .find = find_function, .find_arg = t->follow, .show = on_line, .arg = t};
     if (!status)
@@ -294,6 +310,35 @@ static int follow_session(struct tail *t) {
 
 /* ---- the command ---- */
 
+/* Returns -1 to continue, otherwise the exit code, after a message. */
+static int check_selection(struct options *o) {
+    int code = ct_selection_check(&o->selection);
+    if (code >= 0 || !ct_where_needs_values(o->selection.compiled))
+        return code;
+    ct_message_error("tail knows no arguments and results, so its --where cannot ask for them; use contrail replay");
+    return CT_EXIT_USAGE;
+}
+
+/* Beginning of the recording. 0: not known. */
+static uint64_t recording_start(const struct tail *t) {
+    struct ct_trace *trace;
+    if (ct_trace_open(&trace, t->directory, NULL, 0) != 0)
+        return 0;
+    uint64_t start_ns = ct_selection_start(trace);
+    ct_trace_close(trace);
+    return start_ns;
+}
+
+/* --from and --to count from the beginning of the recording, or back from now. */
+static int find_range(struct tail *t) {
+    struct ct_select select = {0};
+    const struct ct_selection *s = &t->options->selection;
+    int code = s->from || s->to ? ct_selection_range(s, recording_start(t), now_ns(), &select) : -1;
+    t->from_ns = s->from && !select.from_ns ? 1 : select.from_ns;
+    t->to_ns = select.to_ns;
+    return code;
+}
+
 static int run_tail(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
@@ -306,13 +351,18 @@ static int run_tail(int argc, char **argv) {
     if (code < 0)
         code = choose_kinds(&t);
     if (code < 0)
+        code = check_selection(&options);
+    if (code < 0)
         code = find_session(&t);
+    if (code < 0)
+        code = find_range(&t);
     if (code < 0) {
         char *traces[] = {t.directory};
         struct ct_rights rights = ct_rights_to_talk(traces, 1); /* the recorder is asked again and again */
         ct_rights_drop(&rights, true);
         code = follow_session(&t);
     }
+    ct_where_free(options.selection.compiled);
     ct_options_release(&ct_command_tail, &options);
     return code;
 }
@@ -321,9 +371,8 @@ static const struct ct_option option_table[] = {
     {"only", 0, CT_OPTION_LIST, offsetof(struct options, only), "GLOB", "only functions or modules whose name matches"},
     {"exclude", 'x', CT_OPTION_LIST, offsetof(struct options, exclude), "GLOB",
      "leave out functions or modules whose name matches"},
-    {"function", 'f', CT_OPTION_LIST, offsetof(struct options, functions), "GLOB",
-     "only calls of functions whose name matches, and all calls below them"},
-    CT_OPTION_THREAD(struct options),
+    CT_OPTIONS_SELECTION(struct options, 'f', "only calls of functions whose name matches, and all calls below them",
+                         "only calls of functions in modules whose file name matches"),
     {"kind", 'k', CT_OPTION_LIST, offsetof(struct options, kinds), "KIND",
      "only events of this kind, each in a line of its own", .choices = kind_names},
     {"depth", 'd', CT_OPTION_NUMBER, offsetof(struct options, depth), "N",
@@ -355,7 +404,11 @@ const struct ct_command ct_command_tail = {
         "any other opens with { and closes with } and its duration. PID may be a process that the recorded one "
         "started; then that process and its descendants are shown.\n\n"
         "It does not slow the process down, and its end does not end the recording. When more happens than can be "
-        "printed, it lags but leaves out nothing; --only, --depth, --kind and --min-duration reduce the output.",
+        "printed, it lags but leaves out nothing; --only, --depth, --kind and --min-duration reduce the output.\n\n"
+        "--from, --to, --thread, --process, --function, --module and --where select calls as in all reading commands "
+        "(contrail(1), SELECTION). Times count from the beginning of the recording, or back from now; tail ends at "
+        "--to. "
+        "With --where, a call is a line when it has ended.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 when the recording has ended, or N lines were printed, or the reader of the output is gone;\n"

@@ -58,15 +58,18 @@ struct ct_option {
 };
 
 /* Rows that several commands share. `type`: their struct of values, which has a member of that name. */
-#define CT_OPTION_THREAD(type)                                                                                         \
-    {                                                                                                                  \
-        "thread", 't', CT_OPTION_LIST, offsetof(type, threads), "TID|GLOB",                                            \
-            "only threads with this number, or whose name matches"                                                     \
-    }
 #define CT_OPTION_ABSOLUTE(type)                                                                                       \
     {                                                                                                                  \
         "absolute", 0, CT_OPTION_FLAG, offsetof(type, absolute), NULL,                                                 \
             "print times of the machine's clock (CLOCK_BOOTTIME) instead of times since the beginning"                 \
+    }
+extern const char *const ct_clock_names[];
+enum { CT_CLOCK_START, CT_CLOCK_BOOT, CT_CLOCK_WALL }; /* as in ct_clock_names */
+#define CT_OPTION_CLOCK(type)                                                                                          \
+    {                                                                                                                  \
+        "clock", 0, CT_OPTION_CHOICE, offsetof(type, clock), "CLOCK",                                                  \
+            "print times since the beginning (start), of the machine's clock (boot), or date and time (wall)",         \
+            .initial = "start", .choices = ct_clock_names                                                              \
     }
 #define CT_OPTION_SHOW_MODULE(type)                                                                                    \
     {                                                                                                                  \

@@ -81,16 +81,6 @@ int ct_reading_open_next(struct ct_trace **out, const struct ct_operands *operan
     return status ? ct_message_fail(status, error) : -1;
 }
 
-int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_select *select) {
-    if (!select->threads)
-        return -1;
-    for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
-        if (ct_select_thread(select, trace, i))
-            return -1;
-    ct_message_error("the trace has no thread \"%s\"; `contrail info --all` lists its threads", select->threads[0]);
-    return CT_EXIT_UNAVAILABLE;
-}
-
 bool ct_reading_check_blocks(const struct ct_trace *trace, const struct ct_select *select) {
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
         if (ct_select_thread(select, trace, i) && ct_trace_has_code(trace, i))
@@ -146,4 +136,17 @@ int ct_reading_put_json(struct ct_json *json, int status) {
     }
     ct_json_free(json);
     return status;
+}
+
+const char *const ct_clock_names[] = {"start", "boot", "wall", NULL};
+
+int ct_reading_wall(struct ct_wall *wall, const struct ct_trace *trace) {
+    int status = ct_wall_load(wall, trace);
+    if (status)
+        return ct_reading_fail(trace, status);
+    if (wall->count)
+        return -1;
+    ct_message_error("%s has no wall-clock times, since an older contrail recorded it; use times since the beginning",
+                     ct_trace_path(trace));
+    return CT_EXIT_UNAVAILABLE;
 }

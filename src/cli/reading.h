@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "cli/printer.h"
 #include "report/select.h"
+#include "trace/wall.h"
 #include <contrail/trace.h>
 
 /* Opens the trace that the operands name, or the newest. Gives up rights that reading does not need (rights.h). Says
@@ -25,8 +26,6 @@ const char *ct_reading_root(void);
 struct ct_operands ct_reading_named(const struct ct_operands *operands);
 void ct_reading_drop_rights(const struct ct_operands *traces);
 int ct_reading_open_next(struct ct_trace **out, const struct ct_operands *operands);
-/* Prints that no thread has such a name, and returns the exit code; -1: one has. */
-int ct_reading_check_threads(const struct ct_trace *trace, const struct ct_select *select);
 /* Prints that blocks were not recorded in any of these threads, and returns false. */
 bool ct_reading_check_blocks(const struct ct_trace *trace, const struct ct_select *select);
 /* Prints the text and frees it; `status` is the result of making it. Returns the exit code. */
@@ -38,6 +37,8 @@ struct ct_output;
 int ct_reading_print_text(struct ct_output *text);
 /* Writes "name/tid", or the tid alone for a thread without a name; returns the length, as snprintf does. */
 int ct_reading_thread_text(char *text, size_t size, const struct ct_trace_thread *thread);
+/* Wall-clock times of the trace. Prints that it has none, and returns the exit code; -1: it has. */
+int ct_reading_wall(struct ct_wall *wall, const struct ct_trace *trace);
 /* Prints why, and returns the exit code. */
 int ct_reading_fail(const struct ct_trace *trace, int status);
 

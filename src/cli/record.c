@@ -8,6 +8,8 @@
 #include "cli/record_text.h"
 #include "cli/signals.h"
 #include "cli/summaries.h"
+#include "trace/reader.h"
+#include "trace/summary.h"
 #include <limits.h>
 #include <contrail/session.h>
 #include <errno.h>
@@ -150,6 +152,8 @@ static void say_started(struct recording *r) {
         ct_message_error("%s", text);
     if (*ct_session_note(r->session))
         ct_message_error("%s", ct_session_note(r->session));
+    if (*ct_session_idle(r->session) && !r->options->quiet)
+        ct_message_error("%s", ct_session_idle(r->session));
     if (!s.hooked && !s.stalk_on)
         say_nothing_is_recorded(&s);
     if (!ct_session_is_reachable(r->session) && !r->options->quiet)
@@ -232,7 +236,7 @@ static void say_ended(struct recording *r) {
     const char *const command[] = {"contrail", "report", ct_session_directory(r->session), NULL};
     struct ct_session_statistics s = {.size = sizeof s};
     ct_session_statistics(r->session, &s);
-    ct_record_end_text(text, sizeof text, &s);
+    ct_record_end_text(text, sizeof text, &s, ct_find_disk_bytes(ct_session_directory(r->session)));
     ct_record_command_line(next, sizeof next, command);
     if (!r->options->quiet)
         ct_message_error("%s; read it with: %s", text, next);
@@ -246,6 +250,13 @@ static void say_replaced(const struct recording *r) {
 
 static bool is_over(const struct ct_session_event *what) {
     return what->kind == CT_SESSION_EVENT_EXITED || what->kind == CT_SESSION_EVENT_REPLACED;
+}
+
+/* The directory of a session that may have a large thread, malloc'ed; NULL: it has none. */
+static char *large_trace(const struct recording *r) {
+    struct ct_session_statistics s = {.size = sizeof s};
+    ct_session_statistics(r->session, &s);
+    return s.events >= CT_SUMMARY_LEAST ? strdup(ct_session_directory(r->session)) : NULL;
 }
 
 /* Returns the exit code. */
@@ -264,7 +275,7 @@ static int finish_recording(struct recording *r, int status, const struct ct_ses
         say_ended(r);
     if (status >= 0 && r->options->directory)
         snprintf(r->options->directory, PATH_MAX, "%s", ct_session_process_directory(r->session));
-    char *directory = status >= 0 ? strdup(ct_session_directory(r->session)) : NULL;
+    char *directory = status >= 0 ? large_trace(r) : NULL;
     ct_session_destroy(r->session);
     r->session = NULL;
     ct_signals_recorded();

@@ -12,11 +12,11 @@ struct ct_session_stalk;
 /* Initialise it with CT_RECORD_OPTIONS. */
 struct ct_record_options {
     const char *output, *config, *keep, *metrics_file, *group;
-    bool wait, quiet, lossless, no_cache, no_children, vectors, redact;
+    bool wait, quiet, lossless, no_cache, no_children, vectors, redact, cpu;
     uint64_t duration_ns, startup_timeout_ns; /* 0: none, computed */
     uint64_t max_depth, index_memory, drain_interval_ms;
     uint64_t pre_roll_ms, post_roll_ms, pre_roll_events, post_roll_events;
-    uint64_t stack_bytes, detail_rate, detail_memory, cache_size;
+    uint64_t stack_bytes, strings, detail_rate, detail_memory, cache_size;
     int format, detail; /* enums of contrail/session.h */
     struct ct_option_list only, exclude, triggers;
     const struct ct_session_stalk *stalk; /* NULL: functions are hooked */
@@ -30,7 +30,11 @@ extern const struct ct_option ct_record_option_table[];
 #define CT_RECORD_TRIGGER_NOTES                                                                                        \
     "Triggers:\n"                                                                                                      \
     "  symbol=GLOB        a function whose name matches GLOB is called\n"                                              \
-    "  return=GLOB:lt:0   it returns a value less than 0; also eq, ne, gt, and values like -22 or 0xff\n"              \
+    "  call=GLOB:arg2:gt:4096\n"                                                                                       \
+    "                     it is called and an argument (arg0 to arg5) compares so: eq, ne, lt, gt, with values like\n" \
+    "                     -22 or 0xff; arg0:like:*.conf: the argument points to a text that matches\n"                 \
+    "  return=GLOB:lt:0   it returns a value that compares so; errno:eq:ENOENT: the call has set errno to this\n"      \
+    "                     (conditions are joined by \" and \": call=write:arg0:eq:2 and arg2:gt:80)\n"                 \
     "  slow=GLOB:50ms     it takes longer than that (ns, us, ms, s)\n"                                                 \
     "  crash              the program dies of a signal (it stays traced for that: no debugger can attach)\n"           \
     "  signal=NAME        it gets this signal (SIGUSR1, USR1 or 10; it stays traced as well)\n"                        \

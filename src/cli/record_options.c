@@ -54,6 +54,8 @@ const struct ct_option ct_record_option_table[] = {
     {"stack-bytes", 0, CT_OPTION_NUMBER, AT(stack_bytes), "N",
      "capture N bytes of the stack with each call: a multiple of 8, 0 for none", .initial = "128", .max = 512},
     {"vectors", 0, CT_OPTION_FLAG, AT(vectors), NULL, "capture vector argument registers (xmm0 to xmm7) as well"},
+    {"strings", 0, CT_OPTION_NUMBER, AT(strings), "N",
+     "capture up to N bytes of the texts that arguments point to; costs a system call for each", .max = 256},
     {"detail-rate", 0, CT_OPTION_NUMBER, AT(detail_rate), "N",
      "capture detail of at most N calls per function and second, so that memory reaches further back; the others are "
      "counted",
@@ -65,7 +67,8 @@ const struct ct_option ct_record_option_table[] = {
     {"group", 0, CT_OPTION_STRING, AT(group), "NAME",
      "let this group read the trace; without it only its owner and root can, regardless of the umask"},
     {"redact", 0, CT_OPTION_FLAG, AT(redact), NULL,
-     "leave out what may contain secrets: bytes of stacks, vector registers and command lines; registers of calls "
+     "leave out what may contain secrets: bytes of stacks, vector registers, texts and command lines; registers of "
+     "calls "
      "stay"},
     {"metrics-file", 0, CT_OPTION_STRING, AT(metrics_file), "PATH",
      "write numbers about the recording to PATH every second, in the text format of Prometheus"},
@@ -75,6 +78,8 @@ const struct ct_option ct_record_option_table[] = {
      "give up when hooking takes longer than S seconds; the program then continues unrecorded (default: computed from "
      "the number of functions)",
      .min = 1000000, .max = 86400000000000},
+    {"cpu", 0, CT_OPTION_FLAG, AT(cpu), NULL,
+     "record when threads are on a processor too: on-CPU and off-CPU time of each call"},
     {"no-children", 0, CT_OPTION_FLAG, AT(no_children), NULL,
      "leave processes that it forks, and programs that it executes, unrecorded"},
     {"no-cache", 0, CT_OPTION_FLAG, AT(no_cache), NULL,
@@ -143,6 +148,7 @@ void ct_record_session_options(const struct ct_record_options *o, struct ct_sess
         .detail = o->detail,
         .stack_bytes = o->stack_bytes ? (int)o->stack_bytes : -1,
         .vectors = o->vectors,
+        .strings = (size_t)o->strings,
         .detail_rate = (unsigned)o->detail_rate,
         .detail_memory = (size_t)o->detail_memory,
         .triggers = o->triggers.items,
@@ -153,6 +159,7 @@ void ct_record_session_options(const struct ct_record_options *o, struct ct_sess
         .metrics_file = o->metrics_file,
         .group = o->group,
         .redact = o->redact,
+        .cpu = o->cpu,
         .cache_size = (size_t)o->cache_size,
     };
     if (o->keep)

@@ -94,7 +94,7 @@ static void add_losses(struct text *t, const char *before, const uint64_t lost[C
     add(t, ")");
 }
 
-void ct_record_end_text(char *text, size_t size, const struct ct_session_statistics *s) {
+void ct_record_end_text(char *text, size_t size, const struct ct_session_statistics *s, uint64_t disk_bytes) {
     struct text t = {text, size, 0};
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
     if (s->stalk_on)
@@ -118,7 +118,7 @@ void ct_record_end_text(char *text, size_t size, const struct ct_session_statist
     if (s->detail_needed)
         add(&t, " (memory cut the pre-roll: --detail-mem %s would reach it)", ct_text_memory(a, s->detail_needed));
     add_losses(&t, ", detail records: ", s->detail_lost);
-    add(&t, ", %s on disk", ct_text_size(a, s->bytes_written + s->detail_bytes));
+    add(&t, ", %s on disk", ct_text_size(a, disk_bytes));
 }
 
 /* ---- command lines ---- */

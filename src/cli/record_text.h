@@ -10,7 +10,7 @@
  * when it is known. */
 void ct_record_start_text(char *text, size_t size, int pid, const char *name, const struct ct_session_statistics *s);
 /* Writes "1,234 events of 4 threads in 2.31 s, none lost, 12.0 MiB". */
-void ct_record_end_text(char *text, size_t size, const struct ct_session_statistics *s);
+void ct_record_end_text(char *text, size_t size, const struct ct_session_statistics *s, uint64_t disk_bytes);
 
 /* Writes the arguments as one line, quoted as for a shell; cut when too long. */
 void ct_record_command_line(char *text, size_t size, const char *const *argv);

@@ -12,7 +12,8 @@ static const char *const kinds[] = {
     [CT_REPLAY_END] = "return",          [CT_REPLAY_GAP] = "gap",
     [CT_REPLAY_SIGNAL] = "signal",       [CT_REPLAY_BLOCK] = "block",
     [CT_REPLAY_COMPILED] = "translated", [CT_REPLAY_BLOCKS_LOST] = "blocks_lost",
-    [CT_REPLAY_DAMAGED] = "damaged",
+    [CT_REPLAY_DAMAGED] = "damaged",     [CT_REPLAY_WAITED] = "waited",
+    [CT_REPLAY_BLOCKED] = "blocked",     [CT_REPLAY_PREEMPTED] = "preempted",
 };
 static const char *const ends[] = {
     [CT_REPLAY_RETURNED] = "returned",
@@ -85,6 +86,14 @@ static void put_rest(struct ct_replay_json *v, const struct ct_replay_line *line
     case CT_REPLAY_DAMAGED:
         ct_json_string(json, "reason", line->reason);
         return;
+    case CT_REPLAY_WAITED:
+        ct_json_number(json, "duration_ns", line->duration_ns);
+        ct_json_string(json, "reason", line->reason);
+        return;
+    case CT_REPLAY_BLOCKED:
+    case CT_REPLAY_PREEMPTED:
+        ct_json_number(json, "duration_ns", line->duration_ns);
+        return;
     default:
         if (v->arguments && !is_block(line))
             put_arguments(v, line, json);
@@ -95,6 +104,11 @@ static void put_line(struct ct_replay_json *v, const struct ct_replay_line *line
     const struct ct_trace_thread *thread = ct_trace_thread_at(v->trace, line->thread);
     ct_json_begin(json, NULL, '{');
     ct_json_number(json, "time_ns", line->time_ns);
+    if (v->wall) {
+        char text[CT_WALL_TEXT];
+        ct_wall_text(v->wall, line->time_ns, text);
+        ct_json_string(json, "time", text);
+    }
     ct_json_signed(json, "pid", ct_trace_process_at(v->trace, thread->process)->pid);
     ct_json_number(json, "tid", thread->tid);
     ct_json_string(json, "kind", line->kind == CT_REPLAY_BLOCK && v->insns ? "instruction" : kinds[line->kind]);
@@ -103,6 +117,8 @@ static void put_line(struct ct_replay_json *v, const struct ct_replay_line *line
         ct_json_string(json, "function", line->name);
         ct_json_string(json, "module", line->module);
     }
+    if (line->callers)
+        ct_json_string(json, "callers", line->callers);
     if (is_block(line))
         put_block(v, line, at, json);
     if (has_end(line))

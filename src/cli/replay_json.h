@@ -6,10 +6,12 @@
 #include "cli/printer.h"
 #include "report/replay.h"
 #include "trace/arguments.h"
+#include "trace/wall.h"
 
 struct ct_replay_json {
     struct ct_printer *printer;
     struct ct_trace *trace;
+    const struct ct_wall *wall;           /* NULL: not wanted */
     struct ct_argument_reader *arguments; /* NULL: without arguments */
     uint64_t limit, lines;
     bool insns;   /* an object for each instruction of a block */

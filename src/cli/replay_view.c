@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_ROOM_LEAST = 20, SECONDS_LEAST = 3, ARGUMENTS = 2048 };
+enum { WALL_WIDTH = 35, NAME_ROOM_LEAST = 20, SECONDS_LEAST = 3, ARGUMENTS = 2048 };
 
 /* ---- columns ---- */
 
@@ -18,6 +18,12 @@ void ct_replay_view_make_room(struct ct_replay_view *v, uint64_t last_ns) {
     for (uint64_t n = last_ns / 1000000000; n /= 10;)
         digits++;
     v->seconds_width = digits < SECONDS_LEAST ? SECONDS_LEAST : digits;
+}
+
+static void print_wall(struct ct_replay_view *v, uint64_t ns) {
+    char text[CT_WALL_TEXT];
+    ct_wall_text(v->wall, ns, text);
+    ct_printer_text(v->printer, text);
 }
 
 /* Prints seconds and nanoseconds, without printf: there may be a billion of these lines. */
@@ -136,7 +142,8 @@ static void print_result(struct ct_replay_view *v, const struct ct_replay_line *
 }
 
 static void print_name(struct ct_replay_view *v, const struct ct_replay_line *line, bool arguments) {
-    size_t used = (size_t)v->seconds_width + 12 + (v->threads ? v->thread_width + 2 : 0) + 2 * line->indent + 12;
+    size_t used = (v->wall ? WALL_WIDTH + 2 : (size_t)v->seconds_width + 12) + (v->threads ? v->thread_width + 2 : 0) +
+                  2 * line->indent + 12;
     size_t width = (size_t)v->printer->width;
     size_t room = !width ? 0 : width > used + NAME_ROOM_LEAST ? width - used : NAME_ROOM_LEAST;
     char *short_name = arguments && v->arguments && line->detail != CT_TRACE_NO_DETAIL
@@ -195,6 +202,20 @@ static void print_signal(struct ct_replay_view *v, const struct ct_replay_line *
     ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
 }
 
+/* Time that is not the program's own work. */
+static void print_off(struct ct_replay_view *v, const struct ct_replay_line *line) {
+    char text[CT_TEXT_SIZE];
+    size_t length = ct_duration_text(text, line->duration_ns);
+    ct_printer_colour(v->printer, CT_COLOUR_DIM);
+    ct_printer_format(v->printer, "-- %s %.*s", line->kind == CT_REPLAY_WAITED ? "waited" : "off CPU", (int)length,
+                      text);
+    if (line->kind == CT_REPLAY_WAITED)
+        ct_printer_format(v->printer, " for the recorder (%s) --", line->reason);
+    else
+        ct_printer_text(v->printer, line->kind == CT_REPLAY_BLOCKED ? " (blocked) --" : " (preempted) --");
+    ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
+}
+
 static void print_call(struct ct_replay_view *v, const struct ct_replay_line *line) {
     switch (line->kind) {
     case CT_REPLAY_LEAF:
@@ -228,6 +249,11 @@ static void print_call(struct ct_replay_view *v, const struct ct_replay_line *li
         return;
     case CT_REPLAY_SIGNAL:
         print_signal(v, line);
+        return;
+    case CT_REPLAY_WAITED:
+    case CT_REPLAY_BLOCKED:
+    case CT_REPLAY_PREEMPTED:
+        print_off(v, line);
         return;
     default:
         return;
@@ -276,6 +302,16 @@ static void print_damage(struct ct_replay_view *v, const struct ct_replay_line *
 
 /* ---- a line ---- */
 
+/* The calls around a call that was selected by itself. */
+static void print_callers(struct ct_replay_view *v, const struct ct_replay_line *line) {
+    if (!line->callers)
+        return;
+    ct_printer_colour(v->printer, CT_COLOUR_DIM);
+    ct_printer_text(v->printer, "  in ");
+    ct_printer_name(v->printer, line->callers, 0);
+    ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
+}
+
 static int print_line(void *arg, const struct ct_replay_line *line, uint64_t at) {
     struct ct_replay_view *v = arg;
     if (v->limit && v->lines == v->limit) {
@@ -283,7 +319,10 @@ static int print_line(void *arg, const struct ct_replay_line *line, uint64_t at)
         return CT_REPLAY_VIEW_STOP;
     }
     v->lines++;
-    print_time(v, line->time_ns > v->start_ns ? line->time_ns - v->start_ns : 0);
+    if (v->wall)
+        print_wall(v, line->time_ns);
+    else
+        print_time(v, line->time_ns > v->start_ns ? line->time_ns - v->start_ns : 0);
     ct_printer_text(v->printer, "  ");
     if (v->threads) {
         const char *thread = v->threads[line->thread];
@@ -298,6 +337,7 @@ static int print_line(void *arg, const struct ct_replay_line *line, uint64_t at)
         print_damage(v, line);
     else
         print_call(v, line);
+    print_callers(v, line);
     ct_printer_bytes(v->printer, "\n", 1);
     return ct_printer_wanted(v->printer) ? 0 : CT_REPLAY_VIEW_STOP;
 }
@@ -324,6 +364,10 @@ int ct_replay_view_marks(struct ct_replay_view *v, uint64_t until_ns) {
 
 int ct_replay_view_line(void *arg, const struct ct_replay_line *line) {
     struct ct_replay_view *v = arg;
+    while (v->marks_skipped && v->marks_shown < v->marks.count &&
+           v->marks.items[v->marks_shown].time_ns < line->time_ns)
+        v->marks_shown++;
+    v->marks_skipped = false;
     int status = v->marks.count ? ct_replay_view_marks(v, line->time_ns) : 0;
     if (status)
         return status;
@@ -333,7 +377,10 @@ int ct_replay_view_line(void *arg, const struct ct_replay_line *line) {
 
 void ct_replay_view_head(const struct ct_replay_view *v) {
     ct_printer_colour(v->printer, CT_COLOUR_DIM);
-    ct_printer_format(v->printer, "#%*s  ", v->seconds_width + 9, "TIME (s)");
+    if (v->wall)
+        ct_printer_format(v->printer, "#%*s  ", WALL_WIDTH - 1, "TIME");
+    else
+        ct_printer_format(v->printer, "#%*s  ", v->seconds_width + 9, "TIME (s)");
     if (v->threads)
         ct_printer_format(v->printer, "%-*s  ", (int)v->thread_width, "THREAD");
     ct_printer_text(v->printer, v->insns ? "CALL, INSTRUCTION" : v->blocks ? "CALL, BLOCK" : "CALL");

@@ -7,13 +7,15 @@
 #include "report/marks.h"
 #include "report/replay.h"
 #include "trace/arguments.h"
+#include "trace/wall.h"
 
 enum { CT_REPLAY_VIEW_STOP = 1 };
 
 struct ct_replay_view {
     struct ct_printer *printer;
-    uint64_t start_ns; /* times are relative to this */
-    uint64_t limit;    /* lines; 0: all */
+    uint64_t start_ns;          /* times are relative to this */
+    const struct ct_wall *wall; /* times are those of the wall clock; NULL: they are not */
+    uint64_t limit;             /* lines; 0: all */
     bool show_module;
     struct ct_trace *trace;               /* has the records of signals; NULL: they are not shown */
     struct ct_argument_reader *arguments; /* calls are shown with their arguments; NULL: without */
@@ -26,6 +28,7 @@ struct ct_replay_view {
     size_t thread_count, thread_width;
     struct ct_marks marks; /* lines of their own, before the first line that is not older */
     size_t marks_shown;
+    bool marks_skipped; /* lines before the first one are left out, and the marks among them */
     uint64_t lines;
     bool limited; /* the limit was reached */
     bool damaged; /* a file of blocks is damaged */

@@ -21,7 +21,7 @@
 
 #define MOST_THREADS 64                       /* of a session */
 #define MOST_EVENTS  (UINT64_C(100) << 20)    /* of all of them: some seconds */
-#define LEAST_BYTES  (CT_SUMMARY_LEAST / 100) /* an index file with fewer has few events, however well it is packed */
+#define LEAST_BYTES  (CT_SUMMARY_LEAST / 100) /* index files with fewer have few events, however well they are packed */
 
 /* A thread that may get one. */
 struct item {

@@ -29,6 +29,22 @@ static inline uint64_t ct_clock_ns(const struct ct_clock *clock, uint64_t counte
     int64_t distance = (int64_t)(counter - clock->newest.counter);
     return clock->newest.ns + (uint64_t)(int64_t)((double)distance * clock->rate);
 }
+/* Pairs of CLOCK_BOOTTIME and CLOCK_REALTIME: the first and the last one, and those around each moment at which somebody
+ * set the clock. */
+#define CT_CLOCK_PAIRS 64
+struct ct_clock_pair {
+    uint64_t boot_ns, real_ns;
+    int32_t offset_s; /* local time is this much ahead of UTC */
+};
+struct ct_clock_wall {
+    struct ct_clock_pair pairs[CT_CLOCK_PAIRS];
+    size_t count;
+};
+/* Takes a pair. Called at the start, at the end, and regularly. */
+void ct_clock_note_wall(struct ct_clock_wall *wall);
+/* Keeps a pair in the list. */
+void ct_clock_add_pair(struct ct_clock_wall *wall, const struct ct_clock_pair *pair);
+
 double ct_clock_hz(const struct ct_clock *clock);
 uint64_t ct_clock_now(void); /* CLOCK_BOOTTIME */
 

@@ -60,9 +60,10 @@ static bool open_writer(struct ct_drain *drain, struct ct_drain_thread *t) {
 }
 
 static void write_record(struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_detail *in,
-                         uint64_t seq, uint64_t ns) {
+                         uint64_t number, uint64_t seq, uint64_t ns) {
+    /* pieces are not larger than they are in the lane */
     static _Thread_local uint64_t
-        space[(sizeof(struct atf_detail_call) + 512 + 128 + sizeof(struct atf_detail_errno) + 7) / 8];
+        space[(sizeof(struct atf_detail_call) + 512 + 128 + sizeof(struct atf_detail_errno) + CT_VALUES_MOST + 7) / 8];
     struct atf_detail_call *out = (struct atf_detail_call *)space;
     bool returned = (in->tag & CT_TAG_KIND) == CT_EVENT_RETURN;
     ct_drain_put_registers(drain, t, seq);
@@ -75,6 +76,7 @@ static void write_record(struct ct_drain *drain, struct ct_drain_thread *t, cons
     t->detail.next_seq = seq + 1;
     memset(out, 0, sizeof *out);
     uint32_t more = returned ? put_return(drain->lane, in, out) : put_call(drain->lane, in, out);
+    more += ct_detail_put_values(&t->detail, number, &out->event, (uint8_t *)(out + 1) + more);
     out->event.total_length = (uint32_t)sizeof *out + more;
     out->event.event_type = returned ? ATF_DETAIL_RETURN : ATF_DETAIL_CALL;
     out->event.flags |= drain->lane->vectors ? ATF_DETAIL_VECTORS : 0;
@@ -137,6 +139,10 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_
     const struct ct_shm_detail *in = ct_detail_record(drain->detail, place);
     uint64_t number = drain->detail->places[place].number;
     uint64_t seq, ns;
+    if (drain->detail->places[place].values) {
+        ct_detail_keep_values(drain->detail, &t->detail, place);
+        return true;
+    }
     if (!find_event(t, number, in->stamp, &seq, &ns))
         return number <= t->detail.newest || drain->finishing;
     if (*cut)
@@ -158,7 +164,7 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_
             ct_detail_save(&t->detail, number, in, ct_detail_call_size(drain->lane));
         return true;
     }
-    write_record(drain, t, in, seq, ns);
+    write_record(drain, t, in, number, seq, ns);
     if (inside)
         ct_windows_persisted(w, ns);
     else
@@ -189,7 +195,7 @@ static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, uint
 static void take_saved(struct ct_drain *drain, struct ct_drain_thread *t, uint64_t before) {
     uint64_t seq, ns;
     for (struct ct_shm_detail *in; (in = ct_detail_saved(&t->detail, before, &seq, &ns)); free(in)) {
-        write_record(drain, t, in, seq, ns);
+        write_record(drain, t, in, ct_detail_number(&t->detail, in->tag / CT_TAG_STEP), seq, ns);
         ct_windows_kept(drain->windows, ns);
     }
 }
@@ -206,13 +212,14 @@ static void take_carried(struct ct_drain *drain, struct ct_drain_thread *t, uint
         uint32_t offset = d->places[i].offset;
         const uint8_t *source = ct_lane_detail_chunk(drain->lane, chunk + offset / BYTES) + offset % BYTES;
         uint64_t number = d->places[i].number, seq, ns;
-        if (__atomic_load_n((const uint64_t *)source, __ATOMIC_ACQUIRE) != in->check || /* the slot is used again */
+        if (d->places[i].values ||                                                      /* only calls are copied */
+            __atomic_load_n((const uint64_t *)source, __ATOMIC_ACQUIRE) != in->check || /* the slot is used again */
             !ct_detail_kept_place(&t->detail, number, &seq, &ns))
             continue;
         take_saved(drain, t, seq);
         if (seq < t->detail.next_seq)
             continue;
-        write_record(drain, t, in, seq, ns);
+        write_record(drain, t, in, number, seq, ns);
         ct_windows_kept(drain->windows, ns);
         if (number > t->detail.last_number) {
             t->detail.last_number = number;
@@ -491,6 +498,8 @@ int ct_detail_close_thread(struct ct_drain *drain, struct ct_drain_thread *t) {
         status = ct_detail_writer_close(t->detail.writer);
     }
     t->detail.writer = NULL;
+    free(t->detail.values);
+    t->detail.values = NULL;
     free(t->detail.runs);
     ct_detail_free_calls(&t->detail);
     t->detail.runs = NULL;

@@ -30,6 +30,13 @@ struct ct_detail_run {
     double rate;
 };
 
+/* A copy of a record of CT_EVENT_VALUES: its event's record may be in another segment. */
+struct ct_detail_values {
+    uint64_t number; /* 0: none */
+    uint32_t size;
+    uint8_t bytes[CT_VALUES_MOST];
+};
+
 /* The detail lane of one thread. */
 struct ct_detail_thread {
     struct ct_detail_run *runs; /* in order; the oldest are dropped */
@@ -42,7 +49,8 @@ struct ct_detail_thread {
     uint64_t next_seq;               /* records of events before this position can no longer be written */
     uint64_t written, lost, limited, bytes;
     uint64_t ended_at;
-    struct ct_detail_calls *calls; /* detail_open.c; NULL: none yet */
+    struct ct_detail_values *values; /* of the record that comes next; NULL: none so far */
+    struct ct_detail_calls *calls;   /* detail_open.c; NULL: none yet */
     /* as last measured: its oldest record, whether there were older ones, and the size of its segments */
     uint64_t oldest_ns;
     uint32_t chunks;
@@ -58,6 +66,7 @@ struct ct_detail_span {
 struct ct_detail_place {
     uint64_t number;
     uint32_t offset;
+    bool values; /* CT_EVENT_VALUES */
 };
 
 /* A segment that is full, and what it was when it was listed. */
@@ -157,6 +166,14 @@ uint64_t ct_detail_number(const struct ct_detail_thread *thread, uint32_t number
 /* The run with this number. NULL: the event was lost or, if the number is above thread->newest, is not drained yet. */
 const struct ct_detail_run *ct_detail_run_of(struct ct_detail_thread *thread, uint64_t number);
 uint64_t ct_detail_run_time(const struct ct_detail_run *run, uint64_t stamp);
+/* ---- detail_values.c ---- */
+
+/* Keeps the values at this place for the event's own record. */
+void ct_detail_keep_values(const struct ct_detail *detail, struct ct_detail_thread *thread, size_t place);
+/* Appends the values that were kept for this number to a record on its way to the file; returns their size. */
+uint32_t ct_detail_put_values(struct ct_detail_thread *thread, uint64_t number, struct atf_detail_event *event,
+                              uint8_t *to);
+
 /* ---- detail_find.c: finding records in a segment ---- */
 
 static inline const struct ct_shm_detail *ct_detail_record(const struct ct_detail *detail, size_t place) {

@@ -16,6 +16,7 @@
 struct head {
     uint64_t owner; /* CT_SHM_DETAIL_OWNER */
     uint32_t number, size;
+    bool values;
 };
 
 struct search {
@@ -23,7 +24,7 @@ struct search {
     const struct ct_detail_thread *thread;
     struct ct_detail *detail;
     uint64_t owner, last;
-    uint32_t call_size;
+    uint32_t most; /* bytes of the largest record */
     bool wrapped;
     size_t count;
     uint64_t top;       /* number of the newest record in the segment */
@@ -34,7 +35,7 @@ struct search {
     uint64_t newest;
 };
 
-static uint32_t record_size(const struct ct_lane *lane, uint32_t tag) {
+static uint32_t record_size(const struct ct_lane *lane, uint32_t tag, uint32_t hook) {
     uint32_t vectors = lane->vectors ? 128 : 0, stack = lane->stack_bytes < 8 ? 8 : lane->stack_bytes;
     switch (tag & CT_TAG_KIND) {
     case CT_EVENT_CALL:
@@ -42,13 +43,21 @@ static uint32_t record_size(const struct ct_lane *lane, uint32_t tag) {
         return CT_DETAIL_STACK + stack + vectors;
     case CT_EVENT_RETURN:
         return CT_DETAIL_RETURN_SIZE + vectors / 4;
+    case CT_EVENT_VALUES:
+        return lane->strings && CT_VALUES_SIZE(hook) >= CT_DETAIL_RETURN_SIZE ? CT_VALUES_SIZE(hook) : 0;
     default:
         return 0;
     }
 }
 
 size_t ct_detail_call_size(const struct ct_lane *lane) {
-    return record_size(lane, CT_EVENT_CALL);
+    return record_size(lane, CT_EVENT_CALL, 0);
+}
+
+static uint32_t largest_record(const struct ct_lane *lane) {
+    uint32_t call = record_size(lane, CT_EVENT_CALL, 0), piece = (uint32_t)sizeof(struct ct_shm_piece) + lane->strings;
+    uint32_t values = lane->strings ? CT_VALUES_HEAD + (uint32_t)CT_TRIGGER_ARGUMENTS * piece : 0;
+    return values > call ? values : call;
 }
 
 /* Reads the head of a record, of any thread, at an offset of a chunk; returns false if there is none. */
@@ -60,7 +69,8 @@ static bool read_head(const struct ct_lane *lane, const uint8_t *chunk, uint32_t
     uint64_t owner = check ^ stamp * (uint64_t)(int64_t)CT_DETAIL_MIX ^ tag ^ lane->detail_key;
     if (owner >> CT_SHM_DETAIL_OWNER_BITS)
         return false;
-    *out = (struct head){owner, (uint32_t)tag / CT_TAG_STEP, record_size(lane, (uint32_t)tag)};
+    *out = (struct head){owner, (uint32_t)tag / CT_TAG_STEP, record_size(lane, (uint32_t)tag, (uint32_t)(tag >> 32)),
+                         ((uint32_t)tag & CT_TAG_KIND) == CT_EVENT_VALUES};
     return out->size && at + out->size <= BYTES;
 }
 
@@ -69,7 +79,7 @@ static bool read_head(const struct ct_lane *lane, const uint8_t *chunk, uint32_t
 static uint32_t follow_thread(const struct search *s, uint32_t at, uint64_t newest) {
     struct head h;
     while (at + CT_DETAIL_RETURN_SIZE <= BYTES && read_head(s->lane, s->source, at, &h) && h.owner == s->owner &&
-           ct_detail_number(s->thread, h.number) > newest) {
+           h.number && ct_detail_number(s->thread, h.number) >= newest) {
         newest = ct_detail_number(s->thread, h.number);
         at += h.size;
     }
@@ -86,7 +96,7 @@ static void keep_record(struct search *s, uint32_t at, const struct head *h) {
     } else if (s->wrapped) {
         /* The end of a chunk, where nothing fits any more, keeps records of much earlier rounds. */
         s->frontier = follow_thread(s, s->frontier, s->newest);
-        if (at + s->call_size > BYTES || at < s->frontier + NESTED * s->call_size)
+        if (at + s->most > BYTES || at < s->frontier + NESTED * s->most)
             return;
     }
     if (number > s->top) {
@@ -94,7 +104,7 @@ static void keep_record(struct search *s, uint32_t at, const struct head *h) {
         s->top_chunk = s->chunk;
     }
     if (number > s->last)
-        s->detail->places[s->count++] = (struct ct_detail_place){number, s->chunk * BYTES + at};
+        s->detail->places[s->count++] = (struct ct_detail_place){number, s->chunk * BYTES + at, h->values};
 }
 
 /* Keeps records that overlap no other. A record that overlaps another may overlap a third as well. */
@@ -131,7 +141,7 @@ static void leave_out_overwritten(struct search *s, uint32_t chunk, uint32_t chu
         uint32_t c = d->places[i].offset / BYTES, at = d->places[i].offset % BYTES;
         bool begun = c == (s->top_chunk + 1) % chunks ||
                      first_check(ct_lane_detail_chunk(s->lane, chunk + c)) != first_check(d->copy + (size_t)c * BYTES);
-        if (!begun || at >= reached[c] + NESTED * s->call_size)
+        if (!begun || at >= reached[c] + NESTED * s->most)
             d->places[kept++] = d->places[i];
         else if (d->places[i].number > left)
             left = d->places[i].number;
@@ -142,9 +152,10 @@ static void leave_out_overwritten(struct search *s, uint32_t chunk, uint32_t chu
             d->places[s->count++] = d->places[i];
 }
 
+/* Of one number, values come before the event's own record, as they were written. */
 static int by_number(const void *a, const void *b) {
     const struct ct_detail_place *x = a, *y = b;
-    return x->number < y->number ? -1 : x->number > y->number;
+    return x->number != y->number ? (x->number < y->number ? -1 : 1) : y->values - x->values;
 }
 
 static struct search begin_search(struct ct_drain *drain, const struct ct_drain_thread *t) {
@@ -153,7 +164,7 @@ static struct search begin_search(struct ct_drain *drain, const struct ct_drain_
         .thread = &t->detail,
         .detail = drain->detail,
         .owner = CT_SHM_DETAIL_OWNER(t->slot, t->generation),
-        .call_size = record_size(drain->lane, CT_EVENT_CALL),
+        .most = largest_record(drain->lane),
     };
 }
 

@@ -252,7 +252,7 @@ static void take_thread(struct ct_drain *d, const struct found_chunk *found, siz
     if (!t || !t->writer)
         return;
     bool over = has_ended(d, t);
-    t->gone |= over;
+    t->gone |= over && !__atomic_load_n(&d->leaving, __ATOMIC_ACQUIRE);
     t->ended |= over;
     enum outcome outcome = DONE;
     for (size_t i = 0; i < count && outcome == DONE; i++)
@@ -338,7 +338,8 @@ static void retire_ended(struct ct_drain *d) {
         struct ct_drain_thread *t = d->by_slot[i];
         bool current = t && t->generation == s->generation;
         if (current && !t->ended) {
-            t->ended = t->gone = true; /* one more pass takes its last chunk */
+            t->ended = true; /* one more pass takes its last chunk */
+            t->gone |= !__atomic_load_n(&d->leaving, __ATOMIC_ACQUIRE);
             continue;
         }
         if (!free_left_chunks(d, i, s->generation) || !ct_detail_retire(d, current ? t : NULL, i, s->generation))
@@ -376,6 +377,7 @@ static void take_all(struct ct_drain *d, struct found_chunk *list) {
             n++;
         take_thread(d, list + i, n);
     }
+    d->switching = ct_switches_pass(d->switches, now);
     ct_drain_put_signals(d, false);
     ct_detail_pass(d, now);
     ct_drain_put_old_registers(d);
@@ -457,7 +459,7 @@ static void drain_until_stopped(struct ct_drain *d, struct found_chunk *list) {
         }
         bool busy = d->every_pass && d->every_pass(d->on_pass_arg);
         take_all(d, list);
-        idle = d->found || busy ? 0 : idle + 1;
+        idle = d->found || busy || d->switching ? 0 : idle + 1;
         if (now - second > SECOND_NS) {
             second = now;
             ct_drain_refresh_names(d);
@@ -474,6 +476,8 @@ static void finish_drain(struct ct_drain *d, struct found_chunk *list) {
     unsigned passes = 0;
     ct_clock_calibrate(d->clock);
     d->hurry_at = ct_clock_now() + HURRY_NS;
+    if (d->detached)
+        ct_drain_last_look(d);
     for (struct ct_drain_thread *t = d->threads; t; t = t->next)
         t->ended |= t->writer != NULL;
     do { /* threads that are new to us appear in the first pass only */
@@ -566,11 +570,13 @@ void ct_drain_free(struct ct_drain *d) {
         next = t->next;
         free(t->stack);
         free(t->gaps);
+        free(t->detail.values);
         free(t->detail.runs);
         ct_detail_free_calls(&t->detail);
         free(t);
     }
     ct_detail_free(d);
+    ct_switches_close(d->switches);
     free(d->by_slot);
     free(d->quarantined);
     free(d->copy);

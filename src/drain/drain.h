@@ -11,6 +11,7 @@
 #include "drain/detail.h"
 #include "drain/lane.h"
 #include "drain/signal_record.h"
+#include "drain/switches.h"
 #include "drain/windows.h"
 #include "trace/code_file.h"
 #include "trace/writer.h"
@@ -61,6 +62,7 @@ struct ct_drain_thread {
     uint64_t cut_pass;               /* the last pass that left some of its events */
     bool missing;                    /* the last look found no such thread */
     bool gone;                       /* it ended before the recording did */
+    uint64_t seen_ns;                /* the last look that found it; 0: none has */
     uint64_t next_number;            /* of its next chunk */
     uint32_t taken;                  /* events already taken from the chunk with that number */
     uint64_t exhausted;              /* part of ct_shm_chunk.exhausted that is accounted for */
@@ -101,7 +103,8 @@ struct ct_drain {
     struct ct_trace_format format;   /* of index files */
     void (*every_second)(void *arg); /* on the drain thread */
     void *every_second_arg;
-    struct ct_windows *windows; /* moments whose detail is wanted; NULL: no detail */
+    struct ct_switches *switches; /* time on processors; NULL: not recorded. The drain closes it */
+    struct ct_windows *windows;   /* moments whose detail is wanted; NULL: no detail */
     /* In each pass, on the drain thread: marks moments. */
     void (*on_pass)(void *arg, uint64_t now_ns);
     /* Other work in each pass; returns true if there was some. May be NULL. */
@@ -121,6 +124,8 @@ struct ct_drain {
     void (*code)(void *arg, struct ct_drain_thread *t, const struct ct_event *e, uint64_t position);
     /* Set before ct_drain_finish: the trigger by which the end of the process marks its last moment; "": none does. */
     char end_mark[64];
+    bool detached; /* set before ct_drain_finish: the process goes on */
+    bool leaving;  /* set before the process is left: threads that end for us go on for the program */
     /* owned by the drain thread */
     struct ct_drain_signals strays; /* signals of threads that have no file yet */
     uint64_t pass;
@@ -147,9 +152,10 @@ struct ct_drain {
         uint32_t weight;
     } sample[1024];
     size_t sample_count;
-    bool found; /* this pass found something new */
-    bool cut;   /* this pass left something */
-    bool above; /* the lane passed the high watermark, and is not below the low one yet */
+    bool found;     /* this pass found something new */
+    bool switching; /* threads switch often: the next pass should be soon */
+    bool cut;       /* this pass left something */
+    bool above;     /* the lane passed the high watermark, and is not below the low one yet */
     uint64_t times_above;
     uint32_t least_free; /* fewest free chunks so far */
     /* shared */
@@ -230,6 +236,8 @@ void ct_drain_watch_threads(struct ct_drain *drain);
 struct ct_drain_thread *ct_drain_thread_of(struct ct_drain *drain, uint32_t slot, uint32_t generation);
 void ct_drain_refresh(struct ct_drain *drain, struct ct_drain_thread *thread);
 void ct_drain_refresh_names(struct ct_drain *drain);
+/* The same for all threads, when the process goes on unrecorded. */
+void ct_drain_last_look(struct ct_drain *drain);
 int ct_drain_close_thread(struct ct_drain *drain, struct ct_drain_thread *thread);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The target's threads as the drain sees them. Owner: the drain thread; the list is changed under the mutex. */
 #include "drain/drain.h"
-#include "remote/frames.h"
+#include "remote/namespace.h"
 #include <contrail/status.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { MOST_LOOKS = 256 }; /* threads that are looked at each second */
 
 static bool read_line(const char *path, char *line, size_t size) {
     FILE *file = fopen(path, "re");
@@ -26,9 +28,19 @@ static int outer_tid(const struct ct_drain *d, int inner) {
     return outer ? outer : inner;
 }
 
+/* A main thread that ends before the others stays as a zombie, until the process ends. */
+static bool is_zombie(int pid) {
+    char path[64], line[128];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    const char *after = read_line(path, line, sizeof line) ? strrchr(line, ')') : NULL;
+    return after && after[1] && (after[2] == 'Z' || after[2] == 'X');
+}
+
 /* Returns false if the thread no longer exists. */
 static bool read_name(const struct ct_drain *d, struct ct_drain_thread *t) {
     char path[64], line[32];
+    if (t->tid == d->pid && is_zombie(t->tid))
+        return false;
     snprintf(path, sizeof path, "/proc/%d/task/%d/comm", d->pid, t->tid);
     if (!read_line(path, line, sizeof line))
         return false;
@@ -115,6 +127,7 @@ struct ct_drain_thread *ct_drain_thread_of(struct ct_drain *d, uint32_t slot, ui
         return NULL;
     }
     t->series = ct_thread_writer_series(t->writer);
+    ct_switches_begin_thread(d->switches, d->place, t);
     d->next_id++;
     pthread_mutex_lock(&d->mutex);
     *d->threads_end = t;
@@ -139,15 +152,30 @@ void ct_drain_refresh(struct ct_drain *d, struct ct_drain_thread *t) {
 
 /* When a process ends, its threads disappear one by one. So a thread has ended by itself only if it is still missing at
  * the next look while the process lives. */
+static void look_at(struct ct_drain *d, struct ct_drain_thread *t, uint64_t now, bool at_once) {
+    bool missing = !read_name(d, t);
+    t->gone |= missing && (t->missing || at_once) && process_lives(d);
+    t->missing = missing;
+    if (!missing)
+        t->seen_ns = now;
+}
+
 void ct_drain_refresh_names(struct ct_drain *d) {
+    uint64_t now = ct_clock_now();
     unsigned count = 0;
-    for (struct ct_drain_thread *t = d->threads; t && count < 256; t = t->next)
+    for (struct ct_drain_thread *t = d->threads; t && count < MOST_LOOKS; t = t->next)
         if (t->writer && !t->ended) {
-            bool missing = !read_name(d, t);
-            t->gone |= missing && t->missing && process_lives(d);
-            t->missing = missing;
+            look_at(d, t, now, false);
             count++;
         }
+}
+
+/* The process goes on without us, so its threads do not disappear because it ends. */
+void ct_drain_last_look(struct ct_drain *d) {
+    uint64_t now = ct_clock_now();
+    for (struct ct_drain_thread *t = d->threads; t; t = t->next)
+        if (t->writer && !t->ended)
+            look_at(d, t, now, true);
 }
 
 int ct_drain_close_thread(struct ct_drain *d, struct ct_drain_thread *t) {
@@ -171,6 +199,7 @@ int ct_drain_close_thread(struct ct_drain *d, struct ct_drain_thread *t) {
         status = status ? status : closed;
         t->code = NULL;
     }
+    ct_switches_end_thread(d->switches, t);
     t->writer = NULL;
     d->stacks_room -= t->stack_capacity;
     ct_drain_stacks_free(d, t);

@@ -41,6 +41,7 @@ static uint32_t chunk_size(size_t memory) {
  * mebibytes, which stay in a processor's cache and reach back a few thousand calls. A thread whose pre-roll needs more
  * has several. Small ones are for many threads: the default has segments for 669. */
 enum { SHARES = 32, MEDIUM = 16, DETAIL_MIN = 1 << 20, LARGE_MIN = 4 << 20, SMALL_MOST = 1024, MEDIUM_MOST = 64 };
+enum { CONDITIONS = CT_TRIGGER_BITS * CT_TRIGGER_CONDITIONS };
 
 static uint32_t smaller(uint64_t a, uint64_t b) {
     return (uint32_t)(a < b ? a : b);
@@ -90,13 +91,15 @@ static void lay_out_detail(struct ct_lane *lane, struct ct_shm_control *c, const
     c->stack_bytes = o->stack_bytes;
     c->vectors = o->vectors;
     c->errno_offset = o->errno_offset;
+    c->strings = o->strings < CT_STRINGS_MOST ? o->strings : CT_STRINGS_MOST;
     c->detail_rate = o->detail_rate;
     c->hook_room = o->hook_room;
     c->free_segments = (int32_t)c->segment_count;
     c->segments_offset = round_up(*at, 64);
     c->segment_of_chunk_offset = c->segments_offset + c->segment_count * sizeof(struct ct_shm_segment);
     c->rules_offset = round_up(c->segment_of_chunk_offset + c->detail_chunk_count * sizeof(uint16_t), 64);
-    c->budgets_offset = round_up(c->rules_offset + (uint64_t)o->hook_room * sizeof(uint16_t), 64);
+    c->conditions_offset = round_up(c->rules_offset + (uint64_t)o->hook_room * sizeof(uint32_t), 64);
+    c->budgets_offset = c->conditions_offset + CONDITIONS * sizeof(struct ct_trigger_condition);
     uint64_t end = c->budgets_offset + (o->detail_rate ? (uint64_t)o->hook_room * sizeof(int32_t) : 0);
     c->detail_pool_offset = round_up(end, window);
     *at = c->detail_pool_offset + 2ull * CT_SHM_DETAIL_CHUNK * c->detail_chunk_count;
@@ -139,7 +142,8 @@ static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_sh
     lane->more_marks = (struct ct_shm_more_marks *)(at + CT_SHM_MORE_MARKS_OFFSET);
     lane->regions = (struct ct_shm_regions *)(at + CT_SHM_REGIONS_OFFSET);
     lane->segments = (struct ct_shm_segment *)(at + c->segments_offset);
-    lane->rules = (uint16_t *)(at + c->rules_offset);
+    lane->rules = (uint32_t *)(at + c->rules_offset);
+    lane->conditions = (struct ct_trigger_condition *)(at + c->conditions_offset);
     lane->budgets = c->detail_rate ? (int32_t *)(at + c->budgets_offset) : NULL;
     lane->detail_pool = at + c->detail_pool_offset;
     lane->extra = c->extra_offset ? at + c->extra_offset : NULL;
@@ -193,6 +197,7 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
         .detail_rate = control.detail_rate,
         .vectors = control.vectors,
         .has_errno = control.errno_offset != 0,
+        .strings = control.strings,
         .detail_key = control.detail_key,
     };
     memcpy(lane->segments_of_class, parts.segments_of_class, sizeof parts.segments_of_class);

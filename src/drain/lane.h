@@ -36,7 +36,7 @@ struct ct_lane {
     struct ct_shm_chunk *chunks;
     uint8_t *pool;
     /* detail; 0 segments: none */
-    uint32_t segment_count, detail_chunk_count, stack_bytes, hook_room, detail_rate;
+    uint32_t segment_count, detail_chunk_count, stack_bytes, hook_room, detail_rate, strings;
     bool vectors, has_errno;
     uint64_t detail_key;
     struct ct_shm_segment *segments;
@@ -45,7 +45,8 @@ struct ct_lane {
     struct ct_shm_mark *marks;
     struct ct_shm_more_marks *more_marks;
     struct ct_shm_regions *regions;
-    uint16_t *rules;  /* by hook */
+    uint32_t *rules; /* by hook */
+    struct ct_trigger_condition *conditions;
     int32_t *budgets; /* by hook; NULL: no limit */
     uint8_t *detail_pool;
     uint8_t *extra; /* bytes after everything else; NULL: none */
@@ -57,6 +58,7 @@ struct ct_lane_options {
     size_t detail_memory; /* 0: no detail */
     uint32_t stack_bytes, detail_rate;
     bool vectors;
+    uint32_t strings;     /* bytes of texts; a multiple of 8 */
     int64_t errno_offset; /* of errno from the thread pointer; 0: not known */
     uint32_t hook_room;   /* for all hooks that there will ever be */
     size_t extra;         /* bytes after everything else (control.extra_offset) */

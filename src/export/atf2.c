@@ -5,6 +5,7 @@
 #include "trace/file.h"
 #include "trace/reader.h"
 #include "trace/writer.h"
+#include "abi/switches.h"
 #include <contrail/session.h>
 #include <dirent.h>
 #include <errno.h>
@@ -132,7 +133,8 @@ static void copy_thread(struct copy *c, const char *from_process, const char *to
         ct_export_fail(c->e, CT_ERR_NO_MEMORY);
     if (directory && ct_export_make_directory(c->e, "%s", to))
         while (!c->e->status && (entry = readdir(directory)))
-            if (!fnmatch("index*.atf", entry->d_name, 0) || !fnmatch("detail*.atf", entry->d_name, 0))
+            if (!fnmatch("index*.atf", entry->d_name, 0) || !fnmatch("detail*.atf", entry->d_name, 0) ||
+                !strcmp(entry->d_name, CT_SWITCHES_FILE) || !strcmp(entry->d_name, CT_SWITCHES_OLD))
                 copy_file(c, from, to, entry->d_name);
     if (directory)
         closedir(directory);
@@ -151,7 +153,7 @@ static void copy_process(struct copy *c, size_t index) {
     if (!to)
         ct_export_fail(c->e, CT_ERR_NO_MEMORY);
     else if (alone || ct_export_make_directory(c->e, "%s", to)) {
-        for (size_t i = 0; i < c->e->result->threads && !c->e->status; i++) {
+        for (size_t i = 0; i < ct_trace_thread_count(c->e->trace) && !c->e->status; i++) {
             const struct ct_trace_thread *thread = ct_trace_thread_at(c->e->trace, i);
             if (thread->process == index)
                 copy_thread(c, process->directory, to, i);
@@ -169,7 +171,8 @@ int ct_export_atf2(struct ct_export *e) {
     if (!c.piece)
         return CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < e->result->processes && !e->status; i++)
-        copy_process(&c, i);
+        if (ct_select_process(&e->options->select, e->trace, i))
+            copy_process(&c, i);
     if (!e->status)
         ct_export_advance(e, e->total - e->done);
     free(c.piece);

@@ -40,6 +40,8 @@ static void put_process(struct ct_export *e, size_t i) {
     ct_proto_number(&p, 6, process->time_start_ns);
     ct_proto_number(&p, 7, process->time_end_ns);
     ct_proto_number(&p, 8, process->complete);
+    ct_proto_number(&p, 9, process->recording_start_ns);
+    ct_proto_number(&p, 10, process->recording_end_ns);
     put_record(e, RECORD_PROCESS, &p);
 }
 
@@ -230,6 +232,8 @@ static bool put_detailed(struct ct_export *e, const struct ct_trace_event *event
 }
 
 static void on_event(struct ct_export *e, const struct ct_trace_event *event, size_t *gaps) {
+    if (!ct_select_thread(&e->options->select, e->trace, event->thread) || !ct_export_wants(e, event))
+        return;
     if (gaps[event->thread] < e->facts.threads[event->thread].gap_count)
         put_gaps(e, event->thread, &gaps[event->thread], event->sequence);
     if (event->function_id) {
@@ -258,8 +262,9 @@ static void put_events(struct ct_export *e, struct ct_trace_cursor *cursor, size
         }
     }
     ct_export_advance(e, since);
-    for (size_t i = 0; i < e->result->threads && !e->status; i++)
-        put_gaps(e, i, &gaps[i], UINT64_MAX);
+    for (size_t i = 0; i < ct_trace_thread_count(e->trace) && !e->status && !e->options->select.to_ns; i++)
+        if (ct_select_thread(&e->options->select, e->trace, i))
+            put_gaps(e, i, &gaps[i], UINT64_MAX);
 }
 
 int ct_export_atf_pb(struct ct_export *e) {
@@ -268,9 +273,11 @@ int ct_export_atf_pb(struct ct_export *e) {
     if (!gaps)
         return CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < e->result->processes; i++)
-        put_process(e, i);
+        if (ct_select_process(&e->options->select, e->trace, i))
+            put_process(e, i);
     for (size_t i = 0; i < ct_trace_module_count(e->trace); i++)
-        put_module(e, i);
+        if (ct_select_process(&e->options->select, e->trace, ct_trace_module_at(e->trace, i)->process))
+            put_module(e, i);
     for (size_t i = 0; i < ct_trace_thread_count(e->trace); i++)
         if (ct_select_thread(&e->options->select, e->trace, i))
             put_thread(e, i);

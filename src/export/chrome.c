@@ -11,6 +11,7 @@ struct chrome {
     struct ct_out *out;
     uint64_t first_tid; /* for lanes that are not threads: above all numbers that the kernel gives */
     uint64_t lanes;     /* number of such lanes */
+    uint64_t off_tid;   /* lane of the thread's waits and time off the processor; 0: none yet */
     int pid;
     bool comma;
 };
@@ -54,18 +55,23 @@ static void put_time(struct ct_walk *w) {
     ct_out_took(c->out, 4);
 }
 
-static void put_thread_name(struct ct_walk *w, uint64_t tid, size_t lane) {
+/* `what`: what the lane has; "": the thread itself. */
+static void put_lane_name(struct ct_walk *w, uint64_t tid, const char *what) {
     struct chrome *c = w->arg;
     char name[256];
     put_separator(c);
     ct_out_format(c->out, "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%llu,\"args\":{\"name\":", c->pid,
                   (unsigned long long)tid);
-    if (lane)
-        snprintf(name, sizeof name, "%.128s suspended calls %zu", w->info->name, lane);
-    else
-        snprintf(name, sizeof name, "%.128s", w->info->name);
+    snprintf(name, sizeof name, "%.128s%s%s", w->info->name, *what ? " " : "", what);
     put_quoted(w, name);
     ct_out_text(c->out, "}}");
+}
+
+static void put_thread_name(struct ct_walk *w, uint64_t tid, size_t lane) {
+    char what[64] = "";
+    if (lane)
+        snprintf(what, sizeof what, "suspended calls %zu", lane);
+    put_lane_name(w, tid, what);
 }
 
 static uint64_t tid_of(struct ct_walk *w, size_t lane) {
@@ -190,8 +196,34 @@ static void on_signal(struct ct_walk *w) {
     ct_out_text(&w->e->out, "}");
 }
 
+/* On a track of its own below the thread's. */
+static void on_off(struct ct_walk *w, const struct ct_off_span *span, bool begin) {
+    static const char *const names[] = {
+        [CT_OFF_BLOCKED] = "blocked", [CT_OFF_PREEMPTED] = "preempted", [CT_OFF_WAITED] = "waited for the recorder"};
+    struct chrome *c = w->arg;
+    if (!c->off_tid) {
+        c->off_tid = c->first_tid + c->lanes++;
+        put_lane_name(w, c->off_tid, "off CPU");
+    }
+    put_separator(c);
+    ct_out_format(c->out, "{\"ph\":\"%s\",\"pid\":%d,\"tid\":%llu,\"ts\":", begin ? "B" : "E", c->pid,
+                  (unsigned long long)c->off_tid);
+    put_time(w);
+    if (begin) {
+        ct_out_format(c->out, ",\"cat\":\"%s\",\"name\":\"%s\"", span->kind == CT_OFF_WAITED ? "recorder" : "off CPU",
+                      names[span->kind]);
+        if (span->kind == CT_OFF_WAITED) {
+            ct_out_text(c->out, ",\"args\":{\"reason\":");
+            put_quoted(w, span->reason);
+            ct_out_text(c->out, "}");
+        }
+    }
+    ct_out_text(c->out, "}");
+}
+
 static void on_thread(struct ct_walk *w) {
     struct chrome *c = w->arg;
+    c->off_tid = 0;
     c->pid = ct_trace_process_at(w->e->trace, w->process)->pid;
     if (*w->info->name)
         put_thread_name(w, w->info->tid, 0);
@@ -203,6 +235,8 @@ static void put_process_names(struct ct_walk *w) {
     struct chrome *c = w->arg;
     char name[256];
     for (size_t i = 0; i < w->e->result->processes; i++) {
+        if (!ct_select_process(&w->e->options->select, w->e->trace, i))
+            continue;
         put_separator(c);
         ct_out_format(c->out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":",
                       ct_trace_process_at(w->e->trace, i)->pid);
@@ -218,7 +252,8 @@ int ct_export_chrome(struct ct_export *e) {
                                                  .entry = on_entry,
                                                  .unpaired = on_unpaired,
                                                  .gap = on_gap,
-                                                 .signal = on_signal};
+                                                 .signal = on_signal,
+                                                 .off = on_off};
     struct chrome c = {.out = &e->out, .first_tid = 1 << 22};
     struct ct_walk head = {.e = e, .arg = &c};
     ct_out_text(&e->out, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"creator\":\"contrail\",\"clock\":\"CLOCK_"

@@ -152,6 +152,21 @@ static void put_gap(struct stream *s, const struct ct_gap *gap, uint64_t ns) {
     s->used += 8 + put_string(to + 8, gap->reason);
 }
 
+static bool is_in_time(const struct ct_export *e, uint64_t ns) {
+    const struct ct_select *select = &e->options->select;
+    return ns >= select->from_ns && (!select->to_ns || ns < select->to_ns);
+}
+
+/* The last packet reaches to the end of the thread, or of the recording: calls may be open until then. */
+static void last_until(struct stream *s, size_t thread) {
+    const struct ct_thread_facts *facts = &s->e->facts.threads[thread];
+    uint64_t to_ns = s->e->options->select.to_ns;
+    if (facts->gap_count && facts->gaps[facts->gap_count - 1].at >= s->thread->first_sequence + s->thread->event_count)
+        return;
+    uint64_t end_ns = ct_facts_thread_end(&s->e->facts, s->e->trace, thread, s->end_ns, SIZE_MAX);
+    s->end_ns = to_ns && end_ns > to_ns ? s->end_ns : end_ns;
+}
+
 static void put_events(struct stream *s, struct ct_trace_cursor *cursor, size_t thread) {
     const struct ct_thread_facts *facts = &s->e->facts.threads[thread];
     struct ct_trace_event event;
@@ -162,15 +177,18 @@ static void put_events(struct stream *s, struct ct_trace_cursor *cursor, size_t 
             event.timestamp_ns = last_ns;
         last_ns = event.timestamp_ns;
         for (; gap < facts->gap_count && facts->gaps[gap].at <= event.sequence; gap++)
-            put_gap(s, &facts->gaps[gap], last_ns);
-        put_event(s, &event);
+            if (is_in_time(s->e, last_ns))
+                put_gap(s, &facts->gaps[gap], last_ns);
+        if (ct_export_wants(s->e, &event))
+            put_event(s, &event);
         if (++since == PROGRESS) {
             ct_export_advance(s->e, since);
             since = 0;
         }
     }
-    for (; gap < facts->gap_count; gap++)
+    for (; gap < facts->gap_count && is_in_time(s->e, last_ns); gap++)
         put_gap(s, &facts->gaps[gap], last_ns ? last_ns : s->e->start_ns);
+    last_until(s, thread);
     finish_packet(s);
     ct_export_advance(s->e, since);
 }

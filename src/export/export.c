@@ -5,6 +5,7 @@
 #include "trace/signal_text.h"
 #include "export/text.h"
 #include "trace/file.h"
+#include "trace/reader.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -13,8 +14,16 @@
 #include <sys/stat.h>
 
 static const struct ct_export_format formats[] = {
-#define ROW(id, word, before, after, sort, what, opens)                                                                \
-    {.name = word, .prefix = before, .suffix = after, .kind = sort, .text = what, .hint = opens, .run = ct_export_##id},
+#define ROW(id, word, before, after, sort, what, opens, is, bytes)                                                     \
+    {.name = word,                                                                                                     \
+     .prefix = before,                                                                                                 \
+     .suffix = after,                                                                                                  \
+     .kind = sort,                                                                                                     \
+     .text = what,                                                                                                     \
+     .hint = opens,                                                                                                    \
+     .flags = is,                                                                                                      \
+     .event_bytes = bytes,                                                                                             \
+     .run = ct_export_##id},
     CT_EXPORT_FORMAT_LIST(ROW)
 #undef ROW
 };
@@ -52,15 +61,11 @@ const char *ct_export_manifest_text(const struct ct_export *e, size_t process, c
 }
 
 const char *ct_export_program(const struct ct_export *e, size_t process, char *text, size_t size) {
-    for (size_t i = 0; i < ct_trace_module_count(e->trace); i++) {
-        const struct ct_trace_module *module = ct_trace_module_at(e->trace, i);
-        if (module->process != process)
-            continue;
-        const char *slash = strrchr(module->path, '/');
-        text[ct_text_clean(text, size - 1, slash ? slash + 1 : module->path, false)] = 0;
-        return text;
-    }
-    snprintf(text, size, "process");
+    const char *program = ct_trace_program(e->trace, process);
+    if (*program)
+        text[ct_text_clean(text, size - 1, program, false)] = 0;
+    else
+        snprintf(text, size, "process");
     return text;
 }
 
@@ -76,6 +81,13 @@ const struct ct_arguments *ct_export_arguments(struct ct_export *e, size_t threa
         return NULL;
     }
     return ct_arguments_read(e->arguments, thread, detail, e->values) == 0 ? e->values : NULL;
+}
+
+bool ct_export_wants(const struct ct_export *e, const struct ct_trace_event *event) {
+    const struct ct_select *select = &e->options->select;
+    if (event->kind == CT_TRACE_EXCEPTION && event->function_id == 0) /* a signal */
+        return event->timestamp_ns >= select->from_ns && (!select->to_ns || event->timestamp_ns < select->to_ns);
+    return ct_fits_keeps(e->fits, event->thread, event->sequence);
 }
 
 bool ct_export_signal(struct ct_export *e, size_t thread, uint32_t detail, char *text, size_t size) {
@@ -130,6 +142,59 @@ static int find_start(struct ct_export *e) {
     return 0;
 }
 
+/* ---- the size ---- */
+
+/* Positions of the events of a thread in the selected time. */
+struct stretch {
+    struct ct_index *index;
+    uint64_t from, to;
+};
+
+static struct stretch stretch_of(const struct ct_export *e, size_t thread) {
+    const struct ct_select *select = &e->options->select;
+    struct ct_index *index = &e->trace->threads[thread].index;
+    struct stretch s = {index, index->first, index->end};
+    if (!ct_select_thread(select, e->trace, thread))
+        return (struct stretch){.index = index};
+    if (select->from_ns)
+        s.from = ct_index_search(index, select->from_ns);
+    if (select->to_ns)
+        s.to = ct_index_search(index, select->to_ns);
+    s.to = s.to < s.from ? s.from : s.to;
+    return s;
+}
+
+static uint64_t time_at(struct ct_index *index, uint64_t sequence) {
+    struct atf_index_event event;
+    return ct_index_read(index, sequence, &event, 1) ? event.timestamp_ns : 0;
+}
+
+/* Reports an export that no viewer loads, with the last part of its time that would have half of the limit: by the
+ * thread with the most events. */
+static void check_size(struct ct_export *e) {
+    const struct ct_export_options *o = e->options;
+    uint64_t limit = o->limit ? o->limit : CT_EXPORT_LARGE, events = 0;
+    struct stretch longest = {0};
+    if (!o->large || !o->format->event_bytes)
+        return;
+    for (size_t i = 0; i < ct_trace_thread_count(e->trace); i++) {
+        struct stretch s = stretch_of(e, i);
+        events += s.to - s.from;
+        if (s.to - s.from > longest.to - longest.from)
+            longest = s;
+    }
+    if (e->fits)
+        events = ct_fits_kept(e->fits);
+    struct ct_export_large large = {.bytes = events * o->format->event_bytes};
+    if (large.bytes <= limit || longest.to == longest.from)
+        return;
+    double part = (double)limit / 2 / (double)large.bytes;
+    uint64_t last = (uint64_t)((double)(longest.to - longest.from) * part);
+    large.from_ns = time_at(longest.index, longest.to - 1 - last);
+    large.to_ns = time_at(longest.index, longest.to - 1) + 1;
+    o->large(o->arg, &large);
+}
+
 /* Uses an existing directory only if it is ours: names in it are several levels deep. */
 static int make_directory(struct ct_export *e) {
     struct ct_place *given = e->options->place;
@@ -162,7 +227,10 @@ static int run_format(struct ct_export *e) {
     look_at_trace(e);
     status = find_start(e);
     if (!status)
-        status = ct_fits_make(&e->fits, e->trace, &e->facts, &e->options->select, CT_FITS_BELOW, NULL);
+        status = ct_fits_make(&e->fits, e->trace, &e->facts, &e->options->select,
+                              e->options->format->flags & CT_EXPORT_EVENTS ? CT_FITS_EVENTS : CT_FITS_BELOW, NULL);
+    if (!status)
+        check_size(e);
     if (!status && e->options->format->kind == CT_EXPORT_DIRECTORY)
         status = make_directory(e);
     else if (!status && !ct_out_open(&e->out, e->options->fd))

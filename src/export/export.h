@@ -12,26 +12,34 @@ struct ct_export;
 
 enum ct_export_kind { CT_EXPORT_TEXT, CT_EXPORT_BINARY, CT_EXPORT_DIRECTORY /* several files */ };
 
+/* Formats: what a format holds, and how its viewer reads it. */
+enum {
+    CT_EXPORT_EVENTS = 1, /* events, not calls with a beginning and an end */
+    CT_EXPORT_COPY = 2,   /* the files as they are: whole processes only */
+};
+
 /* The only list of formats, in the order of the help text: the function; its name for the user; prefix and suffix of
- * the default file name, around the name of the trace; the kind of output; what it is for; what opens it. */
+ * the default file name, around the name of the trace; the kind of output; what it is for; what opens it; flags; about
+ * how many bytes an event takes in a file that a viewer loads as a whole (0: it does not). */
 #define CT_EXPORT_FORMAT_LIST(X)                                                                                       \
     X(perfetto, "perfetto", "", ".perfetto-trace", CT_EXPORT_BINARY,                                                   \
       "timeline for the Perfetto UI and its trace processor",                                                          \
-      "open it at ui.perfetto.dev, or query it with trace_processor_shell")                                            \
+      "open it at ui.perfetto.dev, or query it with trace_processor_shell", 0, 15)                                     \
     X(chrome, "chrome", "", ".chrome.json", CT_EXPORT_TEXT,                                                            \
-      "timeline in JSON, for chrome://tracing and other viewers", "open it in chrome://tracing or at ui.perfetto.dev") \
+      "timeline in JSON, for chrome://tracing and other viewers", "open it in chrome://tracing or at ui.perfetto.dev", \
+      0, 55)                                                                                                           \
     X(speedscope, "speedscope", "", ".speedscope.json", CT_EXPORT_TEXT, "flame charts for speedscope",                 \
-      "open it at speedscope.app, or with `speedscope FILE`")                                                          \
+      "open it at speedscope.app, or with `speedscope FILE`", 0, 40)                                                   \
     X(folded, "folded", "", ".folded", CT_EXPORT_TEXT, "a line for each stack, for flame graphs",                      \
-      "`flamegraph.pl FILE > graph.svg` draws it")                                                                     \
+      "`flamegraph.pl FILE > graph.svg` draws it", 0, 0)                                                               \
     X(callgrind, "callgrind", "callgrind.out.", "", CT_EXPORT_TEXT, "costs of functions and calls, for KCachegrind",   \
-      "`callgrind_annotate FILE` prints it, kcachegrind shows it")                                                     \
+      "`callgrind_annotate FILE` prints it, kcachegrind shows it", 0, 0)                                               \
     X(ctf, "ctf", "", ".ctf", CT_EXPORT_DIRECTORY, "Common Trace Format 1.8: a directory",                             \
-      "`babeltrace2 DIRECTORY` prints it, Trace Compass shows it")                                                     \
+      "`babeltrace2 DIRECTORY` prints it, Trace Compass shows it", CT_EXPORT_EVENTS, 0)                                \
     X(atf_pb, "atf-pb", "", ".atf.pb", CT_EXPORT_BINARY, "protobuf messages, each after its length",                   \
-      "proto/atf.proto describes its messages")                                                                        \
+      "proto/atf.proto describes its messages", CT_EXPORT_EVENTS, 0)                                                   \
     X(atf2, "atf2", "", ".atf2", CT_EXPORT_DIRECTORY, "raw ATF v2: a directory as the recorder writes it",             \
-      "ATF v2 readers open it, contrail too")
+      "ATF v2 readers open it, contrail too", CT_EXPORT_COPY, 0)
 
 struct ct_export_format {
     const char *name;
@@ -39,10 +47,20 @@ struct ct_export_format {
     const char *text;            /* what it is for, lower case, no full stop */
     const char *hint;            /* what opens it; a sentence without a full stop */
     enum ct_export_kind kind;
+    unsigned flags;       /* CT_EXPORT_EVENTS ... */
+    unsigned event_bytes; /* 0: size does not matter */
     int (*run)(struct ct_export *);
 };
 /* NULL after the last. */
 const struct ct_export_format *ct_export_format_at(size_t index);
+
+#define CT_EXPORT_LARGE (UINT64_C(100) << 20) /* viewers in browsers load about this much */
+
+/* An export that is larger than its viewer loads, and a part of the selected time that is not. CLOCK_BOOTTIME. */
+struct ct_export_large {
+    uint64_t bytes; /* about */
+    uint64_t from_ns, to_ns;
+};
 
 enum ct_export_weight { CT_EXPORT_TIME, CT_EXPORT_CALLS };
 
@@ -59,6 +77,9 @@ struct ct_export_options {
     enum ct_export_weight weight; /* folded */
     /* Called now and then. A return value other than 0 stops the export and becomes its result. May be NULL. */
     int (*progress)(void *arg, uint64_t done, uint64_t total);
+    /* Called before an export that will be larger than `limit` (0: CT_EXPORT_LARGE) is written. May be NULL. */
+    void (*large)(void *arg, const struct ct_export_large *large);
+    uint64_t limit;
     void *arg;
 };
 

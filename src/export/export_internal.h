@@ -36,6 +36,8 @@ void ct_export_write_failed(struct ct_export *e, int error);
 
 /* Arguments of a call, or the result of a return; NULL: there is no record of it. Valid until the next call. */
 const struct ct_arguments *ct_export_arguments(struct ct_export *e, size_t thread, uint32_t detail);
+/* For formats of events: true when the event is one of a call that fits, or of a call around one. */
+bool ct_export_wants(const struct ct_export *e, const struct ct_trace_event *event);
 /* Describes a signal; without a record of it writes "signal" and returns false. */
 bool ct_export_signal(struct ct_export *e, size_t thread, uint32_t detail, char *text, size_t size);
 /* Makes a name for an argument that has none, from its position. */
@@ -47,7 +49,8 @@ const char *ct_export_manifest_text(const struct ct_export *e, size_t process, c
 const char *ct_export_program(const struct ct_export *e, size_t process, char *text, size_t size);
 
 /* Writes the whole output of a format; the sink is open, or the directory exists. */
-#define CT_EXPORT_DECLARE(id, word, before, after, sort, what, opens) int ct_export_##id(struct ct_export *e);
+#define CT_EXPORT_DECLARE(id, word, before, after, sort, what, opens, is, bytes)                                       \
+    int ct_export_##id(struct ct_export *e);
 CT_EXPORT_FORMAT_LIST(CT_EXPORT_DECLARE)
 #undef CT_EXPORT_DECLARE
 

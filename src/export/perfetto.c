@@ -45,14 +45,24 @@ enum {
 };
 
 /* Interned at the beginning of each sequence: names of events (names of functions follow them) and of annotations. */
-enum { NAME_LOST = 1, NAME_SIGNAL, NAME_FUNCTIONS };
-enum { CATEGORY_FUNCTION = 1, CATEGORY_ENTRY, CATEGORY_LOSS, CATEGORY_UNPAIRED, CATEGORY_SIGNAL };
+enum { NAME_LOST = 1, NAME_SIGNAL, NAME_BLOCKED, NAME_PREEMPTED, NAME_WAITED, NAME_FUNCTIONS };
+enum {
+    CATEGORY_FUNCTION = 1,
+    CATEGORY_ENTRY,
+    CATEGORY_LOSS,
+    CATEGORY_UNPAIRED,
+    CATEGORY_SIGNAL,
+    CATEGORY_OFF,
+    CATEGORY_RECORDER
+};
+enum { OFF_LANE = INT32_MAX }; /* track of waits and time off the processor */
 enum { NOTE_END = 1, NOTE_COUNT, NOTE_REASON, NOTE_CONTINUED };
 
 struct perfetto {
     struct ct_out *out;
     uint64_t last_ns;
     uint32_t sequence; /* thread index + 1 */
+    bool off_track;    /* the thread's is there */
     struct ct_proto packet, body;
 };
 
@@ -101,6 +111,11 @@ static void put_start(struct ct_walk *w) {
     add_interned(&data, INTERNED_CATEGORIES, CATEGORY_LOSS, "loss");
     add_interned(&data, INTERNED_CATEGORIES, CATEGORY_UNPAIRED, "end without call");
     add_interned(&data, INTERNED_CATEGORIES, CATEGORY_SIGNAL, "signal");
+    add_interned(&data, INTERNED_CATEGORIES, CATEGORY_OFF, "off CPU");
+    add_interned(&data, INTERNED_CATEGORIES, CATEGORY_RECORDER, "recorder");
+    add_interned(&data, INTERNED_NAMES, NAME_BLOCKED, "blocked");
+    add_interned(&data, INTERNED_NAMES, NAME_PREEMPTED, "preempted");
+    add_interned(&data, INTERNED_NAMES, NAME_WAITED, "waited for the recorder");
     add_interned(&data, INTERNED_NAMES, NAME_LOST, "events lost");
     add_interned(&data, INTERNED_NAMES, NAME_SIGNAL, "signal");
     add_interned(&data, INTERNED_ANNOTATIONS, NOTE_END, "end");
@@ -145,11 +160,12 @@ static void put_thread_track(struct ct_walk *w) {
     put_track(w->arg, &track);
 }
 
-/* Writes a track below the thread's, where coroutines go on. */
+/* Writes a track below the thread's, where coroutines go on, or that of waits and time off the processor. */
 static void put_lane_track(struct ct_walk *w, size_t lane) {
     struct ct_proto track = {.used = 0};
-    char name[64];
-    snprintf(name, sizeof name, "suspended calls %zu", lane);
+    char name[64] = "off CPU";
+    if (lane != OFF_LANE)
+        snprintf(name, sizeof name, "suspended calls %zu", lane);
     ct_proto_number(&track, TRACK_UUID, track_uuid(w, lane));
     ct_proto_number(&track, TRACK_PARENT, track_uuid(w, 0));
     ct_proto_text(&track, TRACK_NAME, name);
@@ -161,6 +177,8 @@ static void put_processes(struct ct_export *e, struct perfetto *p) {
     char name[256];
     p->sequence = (uint32_t)ct_trace_thread_count(e->trace) + 1;
     for (size_t i = 0; i < ct_trace_process_count(e->trace); i++) {
+        if (!ct_select_process(&e->options->select, e->trace, i))
+            continue;
         struct ct_proto track = {.used = 0}, process = {.used = 0};
         ct_proto_number(&track, TRACK_UUID, process_uuid(i));
         ct_proto_number(&process, PROCESS_PID, (uint32_t)ct_trace_process_at(e->trace, i)->pid);
@@ -235,7 +253,7 @@ static void put_event(struct ct_walk *w, const struct event *event) {
     struct perfetto *p = w->arg;
     struct ct_proto *packet = &p->packet, *body = &p->body;
     packet->used = body->used = 0;
-    if (event->lane && !w->lanes[event->lane].user) {
+    if (event->lane && event->lane != OFF_LANE && !w->lanes[event->lane].user) {
         w->lanes[event->lane].user = 1;
         put_lane_track(w, event->lane);
     }
@@ -346,8 +364,28 @@ static void on_signal(struct ct_walk *w) {
     put_event(w, &event);
 }
 
+static void on_off(struct ct_walk *w, const struct ct_off_span *span, bool begin) {
+    static const uint32_t names[] = {
+        [CT_OFF_BLOCKED] = NAME_BLOCKED, [CT_OFF_PREEMPTED] = NAME_PREEMPTED, [CT_OFF_WAITED] = NAME_WAITED};
+    struct perfetto *p = w->arg;
+    struct ct_proto note;
+    struct event event = {.type = begin ? TYPE_BEGIN : TYPE_END,
+                          .category = span->kind == CT_OFF_WAITED ? CATEGORY_RECORDER : CATEGORY_OFF,
+                          .name = names[span->kind],
+                          .lane = OFF_LANE};
+    if (!p->off_track)
+        put_lane_track(w, OFF_LANE);
+    p->off_track = true;
+    if (begin && span->kind == CT_OFF_WAITED) {
+        note_text(&note, NOTE_REASON, span->reason);
+        event.notes[0] = &note;
+    }
+    put_event(w, &event);
+}
+
 static void on_thread(struct ct_walk *w) {
     struct perfetto *p = w->arg;
+    p->off_track = false;
     p->sequence = (uint32_t)w->thread + 1;
     put_start(w);
     put_snapshot(w);
@@ -361,7 +399,8 @@ int ct_export_perfetto(struct ct_export *e) {
                                                  .entry = on_entry,
                                                  .unpaired = on_unpaired,
                                                  .gap = on_gap,
-                                                 .signal = on_signal};
+                                                 .signal = on_signal,
+                                                 .off = on_off};
     struct perfetto p = {.out = &e->out};
     put_processes(e, &p);
     return ct_walk_trace(e, &format, &p);

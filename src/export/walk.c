@@ -215,6 +215,57 @@ static size_t on_gaps(struct ct_walk *w, size_t gap, uint64_t sequence) {
     return gap;
 }
 
+/* ---- waits, and time off the processor ---- */
+
+static void next_off(struct ct_walk *w) {
+    w->is_off = false;
+    do
+        if (!ct_timeline_next(&w->ahead, &w->off))
+            w->off = (struct ct_off_span){0};
+    while (w->off.kind == CT_OFF_UNKNOWN && w->off.to_ns);
+}
+
+/* Begins and ends spans up to a time, in order. */
+static void pass_off(struct ct_walk *w, uint64_t now_ns) {
+    if (!w->now_ns) /* nothing is shown before the first event */
+        while (w->off.to_ns && w->off.from_ns < now_ns)
+            next_off(w);
+    while (w->off.to_ns && (w->is_off ? w->off.to_ns : w->off.from_ns) <= now_ns) {
+        uint64_t at = w->is_off ? w->off.to_ns : w->off.from_ns;
+        w->now_ns = at > w->now_ns ? at : w->now_ns;
+        w->format->off(w, &w->off, !w->is_off);
+        if (w->is_off)
+            next_off(w);
+        else
+            w->is_off = true;
+    }
+}
+
+/* The thread has no more events: ends the span at its end. */
+static void finish_off(struct ct_walk *w, uint64_t end_ns) {
+    pass_off(w, end_ns);
+    if (w->is_off) {
+        w->now_ns = end_ns > w->now_ns ? end_ns : w->now_ns;
+        w->format->off(w, &w->off, false);
+    }
+    w->is_off = false;
+    w->off = (struct ct_off_span){0};
+}
+
+static int open_off(struct ct_walk *w) {
+    w->off = (struct ct_off_span){0};
+    w->is_off = false;
+    int status = w->format->off ? ct_timeline_open(&w->ahead, &w->e->facts, w->e->trace, w->thread) : 0;
+    if (!status && w->format->off)
+        next_off(w);
+    uint64_t from_ns = w->e->options->select.from_ns;
+    while (w->off.to_ns && w->off.from_ns < from_ns)
+        next_off(w);
+    return status;
+}
+
+/* ---- threads ---- */
+
 static void close_open(struct ct_walk *w, const struct ct_scan *scan, size_t gap) {
     if (!w->now_ns) /* only a gap */
         w->now_ns = w->e->start_ns;
@@ -222,6 +273,7 @@ static void close_open(struct ct_walk *w, const struct ct_scan *scan, size_t gap
     struct ct_frame frame;
     if (!scan->past)
         on_gaps(w, gap, UINT64_MAX);
+    finish_off(w, end_ns);
     w->now_ns = end_ns > w->now_ns ? end_ns : w->now_ns;
     w->detail = CT_TRACE_NO_DETAIL;
     while (!w->e->status && ct_frames_take(&w->frames, w->now_ns, &frame))
@@ -248,6 +300,7 @@ static int read_events(struct ct_walk *w, struct ct_scan *scan) {
     size_t gap = scan->first_gap;
     begin_inherited(w);
     while (!w->e->status && ct_scan_next(scan, &event)) {
+        pass_off(w, event.timestamp_ns);
         if (event.timestamp_ns < w->now_ns) /* a damaged file; viewers reject time that goes back */
             event.timestamp_ns = w->now_ns;
         w->now_ns = event.timestamp_ns;
@@ -290,12 +343,15 @@ static int walk_thread(struct ct_walk *w) {
                                                              .lost = on_lost,
                                                              .entry_only = is_entry_only,
                                                              .arg = w});
+    if (!status)
+        status = open_off(w);
     if (!status && w->format->begin_thread)
         w->format->begin_thread(w);
     if (!status)
         status = read_events(w, &scan);
     if (!status && w->format->end_thread)
         w->format->end_thread(w);
+    ct_timeline_close(&w->ahead);
     ct_scan_close(&scan);
     return status;
 }

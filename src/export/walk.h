@@ -53,6 +53,10 @@ struct ct_walk_format {
     void (*unpaired)(struct ct_walk *w, struct ct_name *name, bool left);
     void (*gap)(struct ct_walk *w, const struct ct_gap *gap);
     void (*signal)(struct ct_walk *w);
+    /* The thread begins to wait for the recorder, or leaves its processor; and the end of that. The times are the
+     * kernel's: they may be a little off those of events, so a span may begin in one call and end in the next. Spans do
+     * not overlap. */
+    void (*off)(struct ct_walk *w, const struct ct_off_span *span, bool begin);
 };
 
 struct ct_walk {
@@ -68,6 +72,9 @@ struct ct_walk {
     const struct ct_walk_format *format;
     struct ct_frames frames;
     const struct ct_scan *scan;
+    struct ct_timeline ahead;        /* for `off` */
+    struct ct_off_span off;          /* the next or current span of it; to_ns 0: none */
+    bool is_off;                     /* the span has begun */
     size_t lane_capacity, lane_hint; /* hint: no lane below is empty */
     struct ct_span *free_spans;
     void *chunks;

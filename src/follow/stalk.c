@@ -3,7 +3,7 @@
 #include "follow/stalk_internal.h"
 #include "inject/agent_image.h"
 #include "inject/inject_memory.h"
-#include "remote/frames.h"
+#include "remote/namespace.h"
 #include "session/follower.h"
 #include "session/recording_leave.h"
 #include "session/recording_room.h"

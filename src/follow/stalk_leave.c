@@ -9,6 +9,7 @@
 #include "inject/inject_memory.h"
 #include "inject/recorder.h"
 #include "remote/frames.h"
+#include "remote/namespace.h"
 #include "session/recording_leave.h"
 #include <stddef.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static int leave_process(struct ct_recording *r, uint64_t limit_ns) {
         status = send_threads_out(r, &busy);
         if (status || !busy)
             break;
-        (void)ct_remote_resume(r->remote); /* the engine does the rest, on the threads themselves */
+        (void)ct_recording_go_on(r, CT_WAIT_LEAVE); /* the engine does the rest, on the threads themselves */
         usleep(i < LONGEST_NAP_US / 500 ? 500u * (unsigned)(i + 1) : LONGEST_NAP_US);
         status = ct_recording_stop(r);
     }

@@ -132,6 +132,10 @@ static int poke(void *arg, uint64_t address, const void *bytes, size_t size) {
     return ct_os_poke_at(arg, address, bytes, size);
 }
 
+static int write_word(const struct ct_hook_record *r, uint64_t word) {
+    return ct_arena_store8(r->module->region->arena, r->plan.stub, word);
+}
+
 static int carry_out_change(struct ct_page_writer *w, struct ct_change *c) {
     switch (c->kind) {
     case CT_CHANGE_INSTALL:
@@ -140,6 +144,8 @@ static int carry_out_change(struct ct_page_writer *w, struct ct_change *c) {
         return ct_page_writer_patch(w, &c->record->plan, true);
     case CT_CHANGE_ADOPT:
         return ct_set_rewrite_stub(c->record);
+    case CT_CHANGE_LODGE:
+        return write_word(c->record, c->record->plan.word_off);
     }
     return CT_ERR_INVALID_ARGUMENT;
 }
@@ -159,6 +165,10 @@ static void undo_change(struct ct_page_writer *w, struct ct_change *c) {
         c->record->request = now;
         break;
     }
+    case CT_CHANGE_LODGE:
+        if (c->record->state == CT_HOOK_LIVE)
+            (void)write_word(c->record, c->record->plan.word_on);
+        break;
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Thread blocks: made on a thread's first hooked call, found through GS (block_gs.c) or a table (agent/table.c), reused
- * after the thread has ended.
+/* Thread blocks: made on a thread's first hooked call, found through GS (block_self.c) or a table (agent/table.c),
+ * reused after the thread has ended.
  *
  * A thread may find another thread's block: a new thread inherits its creator's GS, and a table has one entry for
  * several threads. So every call compares the block's owner with the thread pointer; ct_block_current handles every

@@ -37,7 +37,7 @@ static enum ct_special known_special(const struct ct_known_function *known, cons
     if (known->special == CT_SPECIAL_SIGACTION && !f->libc)
         return CT_SPECIAL_NONE;
     bool outside_only = known->special == CT_SPECIAL_SECCOMP || known->special == CT_SPECIAL_EXEC ||
-                        known->special == CT_SPECIAL_SET_GS || known->special == CT_SPECIAL_LOADED ||
+                        known->special == CT_SPECIAL_SET_BASE || known->special == CT_SPECIAL_LOADED ||
                         known->special == CT_SPECIAL_LOOK || known->special == CT_SPECIAL_TRACE ||
                         known->special == CT_SPECIAL_SIGACTION;
     if (outside_only && side == CT_CLASSIFY_INSIDE)
@@ -56,7 +56,7 @@ static enum ct_special special_of(enum ct_special known, const struct ct_functio
     if ((scan_flags & CT_SCAN_EXECS) && f->side == CT_CLASSIFY_OUTSIDE)
         return CT_SPECIAL_EXEC;
     if ((scan_flags & CT_SCAN_TAKES_GS) && f->side == CT_CLASSIFY_OUTSIDE)
-        return CT_SPECIAL_TAKE_GS;
+        return CT_SPECIAL_TAKE_BASE;
     if ((scan_flags & CT_SCAN_TRACES) && f->side == CT_CLASSIFY_OUTSIDE)
         return CT_SPECIAL_TRACE;
     return scan_flags & CT_SCAN_CLONES ? CT_SPECIAL_CLONES : CT_SPECIAL_NONE;

@@ -4,22 +4,9 @@
 
 enum { SP = 31, PC = 32, REGISTER_ARGUMENTS = 8 };
 
-static uint64_t *argument_place(const struct ct_cpu_context *cpu, unsigned n) {
+uint64_t *ct_cpu_argument_place(const struct ct_cpu_context *cpu, unsigned n) {
     uint64_t *words = (uint64_t *)cpu;
     return n < REGISTER_ARGUMENTS ? &words[n] : (uint64_t *)words[SP] + (n - REGISTER_ARGUMENTS);
-}
-
-uint64_t ct_cpu_argument(const struct ct_cpu_context *cpu, unsigned n) {
-    return *argument_place(cpu, n);
-}
-
-void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments[3]) {
-    for (unsigned n = 0; n < 3; n++)
-        arguments[n] = *argument_place(cpu, n);
-}
-
-void ct_cpu_set_argument(struct ct_cpu_context *cpu, unsigned n, uint64_t value) {
-    *argument_place(cpu, n) = value;
 }
 
 uint64_t ct_cpu_return_value(const struct ct_cpu_context *cpu) {

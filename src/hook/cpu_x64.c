@@ -5,24 +5,11 @@
 
 static const uint8_t argument_registers[6] = {CT_X64_RDI, CT_X64_RSI, CT_X64_RDX, CT_X64_RCX, CT_X64_R8, CT_X64_R9};
 
-static uint64_t *argument_place(const struct ct_cpu_context *cpu, unsigned n) {
+uint64_t *ct_cpu_argument_place(const struct ct_cpu_context *cpu, unsigned n) {
     struct ct_cpu_x64 *c = (struct ct_cpu_x64 *)cpu;
     if (n < sizeof argument_registers)
         return &c->gpr[argument_registers[n]];
     return (uint64_t *)c->gpr[CT_X64_RSP] + 1 + (n - sizeof argument_registers);
-}
-
-uint64_t ct_cpu_argument(const struct ct_cpu_context *cpu, unsigned n) {
-    return *argument_place(cpu, n);
-}
-
-void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments[3]) {
-    for (unsigned n = 0; n < 3; n++)
-        arguments[n] = *argument_place(cpu, n);
-}
-
-void ct_cpu_set_argument(struct ct_cpu_context *cpu, unsigned n, uint64_t value) {
-    *argument_place(cpu, n) = value;
 }
 
 uint64_t ct_cpu_return_value(const struct ct_cpu_context *cpu) {

@@ -190,7 +190,7 @@ static int plan_in_module(struct ct_hooks *set, struct ct_hook_module *m, uint64
     if (ct_hook_is_own(m, function))
         return CT_ERR_OWN_CODE;
     int status = locate_function(m, function, &index, &end);
-    return status ? status : ct_set_plan(set, m, index, function, end, action, detour, false, skip);
+    return status ? status : ct_set_plan_short(set, m, index, function, end, action, detour, skip);
 }
 
 static int plan_one(struct ct_hooks *set, uint64_t function, enum ct_hook_action action, uint64_t detour) {

@@ -26,18 +26,31 @@ static enum ct_hook_skip_reason skip_by_kind(const struct ct_hook_module *m, siz
     return !skip && ct_hook_is_own(m, m->scan.funcs[i].start) ? CT_HOOK_SKIP_OWN_CODE : skip;
 }
 
-static int plan_listed(struct ct_hooks *set, struct ct_hook_module *m, size_t i, const struct ct_hooks_module *what) {
+/* Functions that find no room for a springboard before all others are planned. */
+struct late {
+    size_t *items;
+    size_t count, capacity;
+};
+
+static int note_late(struct late *late, size_t i) {
+    if (!ct_grow(&late->items, &late->capacity, late->count, sizeof *late->items, 64))
+        return CT_ERR_NO_MEMORY;
+    late->items[late->count++] = i;
+    return 0;
+}
+
+/* `late`: where the function goes if it finds no room yet. NULL: it has to find a host now. */
+static int plan_wanted(struct ct_hooks *set, struct ct_hook_module *m, size_t i, const struct ct_hooks_module *what,
+                       struct late *late) {
     struct ct_scan_func *f = &m->scan.funcs[i];
-    enum ct_hook_skip_reason skip = skip_by_kind(m, i);
-    if (!skip && what->filter &&
-        !what->filter(what->filter_arg, m->functions[i].name, (void *)f->start, f->end - f->start))
-        skip = CT_HOOK_SKIP_FILTERED;
-    if (skip)
-        return add_skip(set, m, i, skip);
+    enum ct_hook_skip_reason skip;
     enum ct_hook_action action = what->flavor == CT_HOOK_FLAVOR_LISTEN ? CT_ACTION_LISTEN : CT_ACTION_RECORD;
-    int number = ct_set_plan(set, m, i, f->start, f->end, action, 0, false, &skip);
+    int number = late ? ct_set_plan(set, m, i, f->start, f->end, action, 0, false, &skip)
+                      : ct_set_plan_short(set, m, i, f->start, f->end, action, 0, &skip);
     if (number == CT_ERR_ALREADY_HOOKED)
         return 0;
+    if (late && skip == CT_HOOK_SKIP_NO_SPRINGBOARD)
+        return note_late(late, i);
     if (number < 0)
         return skip ? add_skip(set, m, i, skip) : number;
     set->records[number]->by_module = true;
@@ -46,12 +59,26 @@ static int plan_listed(struct ct_hooks *set, struct ct_hook_module *m, size_t i,
     return 0;
 }
 
+static int plan_listed(struct ct_hooks *set, struct ct_hook_module *m, size_t i, const struct ct_hooks_module *what,
+                       struct late *late) {
+    struct ct_scan_func *f = &m->scan.funcs[i];
+    enum ct_hook_skip_reason skip = skip_by_kind(m, i);
+    if (!skip && what->filter &&
+        !what->filter(what->filter_arg, m->functions[i].name, (void *)f->start, f->end - f->start))
+        skip = CT_HOOK_SKIP_FILTERED;
+    return skip ? add_skip(set, m, i, skip) : plan_wanted(set, m, i, what, late);
+}
+
 static int plan_module(struct ct_hooks *set, const struct ct_hooks_module *what) {
     struct ct_hook_module *m;
+    struct late late = {0};
     uint64_t start = ct_os_nanoseconds();
     int status = ct_hook_module_named(&set->code, what->module, &m);
     for (size_t i = 0; !status && i < m->scan.func_count; i++)
-        status = plan_listed(set, m, i, what);
+        status = plan_listed(set, m, i, what, &late);
+    for (size_t i = 0; !status && i < late.count; i++)
+        status = plan_wanted(set, m, late.items[i], what, NULL);
+    free(late.items);
     set->plan_ns += ct_os_nanoseconds() - start;
     return status;
 }

@@ -111,8 +111,8 @@ void ct_set_note_failure(struct ct_hooks *set, uint64_t function, const struct c
     const char *name = index >= 0 ? m->functions[index].name : "";
     const char *slash = m && m->path ? strrchr(m->path, '/') : NULL;
     snprintf(set->reason, sizeof set->reason, "%s%s%#llx%s%s%s%s: %s", name, *name ? " (" : "",
-             (unsigned long long)function, *name ? ")" : "", slash ? " [" : "", slash ? slash + 1 : "", slash ? "]" : "",
-             skip ? ct_hook_skip_text(skip) : ct_status_text(status));
+             (unsigned long long)function, *name ? ")" : "", slash ? " [" : "", slash ? slash + 1 : "",
+             slash ? "]" : "", skip ? ct_hook_skip_text(skip) : ct_status_text(status));
 }
 
 int ct_hooks_reason(struct ct_hooks *set, char *text, size_t size) {

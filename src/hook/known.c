@@ -36,7 +36,7 @@ const struct ct_known_function ct_known_functions[] = {
     {"_longjmp",                CT_HOOK_ENTRY_ONLY_JUMPS_AWAY,    CT_SPECIAL_JUMP},
     {"_mcount",                 CT_HOOK_ENTRY_ONLY_READS_RETURN,  CT_SPECIAL_NONE},
     {"_setjmp",                 CT_HOOK_ENTRY_ONLY_RETURNS_TWICE, CT_SPECIAL_NONE},
-    {"arch_prctl",              CT_HOOK_ENTRY_ONLY_NONE,          CT_SPECIAL_SET_GS},
+    {"arch_prctl",              CT_HOOK_ENTRY_ONLY_NONE,          CT_SPECIAL_SET_BASE},
     {"clone",                   CT_HOOK_ENTRY_ONLY_NEW_THREAD,    CT_SPECIAL_CLONE},
     {"clone3",                  CT_HOOK_ENTRY_ONLY_NEW_THREAD,    CT_SPECIAL_CLONE},
     {"dl_iterate_phdr",         CT_HOOK_ENTRY_ONLY_READS_RETURN,  CT_SPECIAL_NONE},

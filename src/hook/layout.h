@@ -36,7 +36,7 @@
 #define CT_BLOCK_BASE          0x1178
 #define CT_BLOCK_FN_DETAIL     0x1180
 #define CT_BLOCK_FN_MARK       0x1188
-#define CT_BLOCK_RULES         0x1190 /* by hook: 16 bits, one per trigger that waits; 0: no detail of this thread */
+#define CT_BLOCK_RULES         0x1190 /* by hook: 32 bits (abi/shm_abi.h); 0: no detail of this thread */
 #define CT_BLOCK_BUDGETS       0x1198 /* by hook: 32 bits, how many calls may still be captured; 0: no limit */
 #define CT_BLOCK_CALL_SIZE     0x11a0 /* of a detail record of a call */
 #define CT_BLOCK_RETURN_SIZE   0x11a8

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads a module for hooking: see module.h. */
 #include "hook/module.h"
+#include "hook/springboard.h"
 #include "hook/known.h"
 #include "isa/machine.h"
 #include "os/os.h"
@@ -154,7 +155,8 @@ static int run_scan(struct ct_hook_module *m) {
     m->scan.end = m->end;
     m->scan.read = read_module;
     m->scan.read_arg = m;
-    return ct_scan_run(&m->scan);
+    int status = ct_scan_run(&m->scan);
+    return status ? status : ct_springboards_prepare(&m->scan);
 }
 
 /* ---- code that belongs to no file ---- */

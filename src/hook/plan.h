@@ -8,6 +8,7 @@
 
 #include "hook/runtime.h"
 #include "hook/scan.h"
+#include "hook/springboard.h"
 #include "isa/isa.h"
 
 #define CT_PATCH_MAX   10
@@ -29,7 +30,7 @@ struct ct_shared_code {
 };
 
 struct ct_plan_request {
-    struct ct_scan *scan; /* padding that springboards use is marked in it */
+    struct ct_scan *scan; /* padding and room that springboards use is marked in it */
     const struct ct_shared_code *shared;
     bool detail; /* registers and stack of recorded calls are captured */
     uint64_t function, end;
@@ -39,6 +40,7 @@ struct ct_plan_request {
     enum ct_special special;
     enum ct_hook_entry_only_reason entry_only;
     uint64_t detour; /* where calls go instead of the body (replacements); 0: none */
+    uint8_t boards;  /* room for this many springboards is wanted in it, or more if functions nearby need them */
 };
 
 struct ct_plan {
@@ -47,10 +49,13 @@ struct ct_plan {
     uint64_t word_on, word_off; /* the stub's first 8 bytes */
     struct ct_patch patches[CT_PATCHES_MAX];
     uint8_t patch_count;
+    /* From `place`: this many bytes run elsewhere, and have room for springboards after the jump; 0: no room. */
+    uint8_t room;
+    uint64_t host; /* the function that has a springboard of this one in its room; 0: none */
     /* Instruction starts that the body covers, from `place`, and where they are in the body: to move stopped
      * threads. */
-    uint8_t move_count, move_from[CT_PATCH_MAX];
-    uint16_t move_to[CT_PATCH_MAX];
+    uint8_t move_count, move_from[CT_SPRINGBOARD_MOVES];
+    uint16_t move_to[CT_SPRINGBOARD_MOVES];
     struct ct_moves *whole; /* all moves, when the body is the whole function; NULL otherwise. Owned by the plan. */
 };
 
@@ -70,7 +75,7 @@ uint64_t ct_plan_moved(const struct ct_plan *plan, uint64_t pc, bool in_call);
 enum ct_hook_skip_reason ct_plan_hook(const struct ct_plan_request *request, struct ct_code_buf *out,
                                       struct ct_plan *plan);
 
-/* Frees what the plan took (padding, memory). */
+/* Frees what the plan took (padding, room, memory). A host may be released before its guests: they stay as they are. */
 void ct_plan_release(const struct ct_plan_request *request, struct ct_plan *plan);
 
 /* The first 8 bytes of a stub with another action on the same function. */

@@ -2,11 +2,12 @@
 /* Plans hooks, x86_64: see plan.h.
  *
  * Ways to get from the entry to the stub, tried in this order: a 5-byte jump, over the function's first instructions
- * and, when it is short, the padding after it; a 2-byte jump to a springboard in nearby padding; a 5-byte jump over
- * bytes that the function itself branches to, when the whole function can be moved, so that no branch is left behind. A
- * guarded landing pad (endbr64) stays the first instruction. Branches from inside the function to its entry must not
- * look like calls: they are redirected to the body. */
+ * and, when it is short, the padding after it; a 2-byte jump to a springboard nearby, in padding or in the bytes of a
+ * hooked neighbour (springboard.h); a 5-byte jump over bytes that the function itself branches to, when the whole
+ * function can be moved, so that no branch is left behind. A guarded landing pad (endbr64) stays the first instruction.
+ * Branches from inside the function to its entry must not look like calls: they are redirected to the body. */
 #include "hook/plan.h"
+#include "hook/springboard.h"
 #include "hook/stub.h"
 #include "isa/x64/encode.h"
 #include "isa/x64/relocate.h"
@@ -16,8 +17,6 @@
 #define JUMP_SIZE       5u
 #define SHORT_JUMP_SIZE 2u
 #define REACH_SHORT     127
-#define MAX_PADDING     64u
-#define LANDING_PAD     4u
 #define MAX_WHOLE       256u
 
 void ct_shared_code_at(struct ct_shared_code *shared, uint64_t copy) {
@@ -37,13 +36,6 @@ void ct_shared_code_at(struct ct_shared_code *shared, uint64_t copy) {
 
 /* ---- what the function is like ---- */
 
-static uint64_t patch_place(const struct ct_plan_request *r) {
-    static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
-    if (r->end - r->function >= 4 && !memcmp(ct_scan_bytes(r->scan, r->function), endbr64, 4))
-        return r->function + 4;
-    return r->function;
-}
-
 static bool any_within(const struct ct_scan *s, const uint64_t *map, uint64_t from, uint64_t to) {
     for (uint64_t at = from; at < to && at < s->end; at++)
         if (ct_scan_bit(s, map, at))
@@ -51,53 +43,9 @@ static bool any_within(const struct ct_scan *s, const uint64_t *map, uint64_t fr
     return false;
 }
 
-/* ---- padding ---- */
-
-/* End of the bytes after a function that belong to nobody: nops and int3 that nothing refers to. Zeros are not padding:
- * they may be somebody's constants. */
-static uint64_t padding_end(const struct ct_scan *s, uint64_t function, uint64_t end) {
-    size_t after = ct_scan_after(s, function);
-    uint64_t limit = after < s->func_count ? s->funcs[after].start : s->end, at = end;
-    if (limit > end + MAX_PADDING)
-        limit = end + MAX_PADDING;
-    while (at < limit) {
-        const uint8_t *p = ct_scan_bytes(s, at);
-        struct ct_x64_insn insn = {.length = 1};
-        if (*p != 0xcc && (ct_x64_decode(p, (size_t)(s->end - at), &insn) || insn.kind != CT_INSN_NOP))
-            break;
-        uint64_t next = at + insn.length;
-        if (next > limit)
-            break;
-        for (uint64_t b = at; b < next; b++)
-            if (ct_scan_bit(s, s->landing, b) || ct_scan_bit(s, s->referenced, b))
-                return at;
-        at = next;
-    }
-    return at;
-}
-
 static void take_padding(struct ct_scan *s, uint64_t from, uint64_t to) {
     for (uint64_t at = from; at < to; at++)
         ct_scan_set(s, s->taken, at);
-}
-
-/* Takes 5 bytes of padding that a rel8 ending at `next` reaches; 0: there are none. Searches from the far end, so that
- * a short function before the padding can still be patched. */
-static uint64_t take_springboard(struct ct_scan *s, uint64_t next) {
-    uint64_t from = next > s->start + 128 ? next - 128 : s->start, to = next + REACH_SHORT;
-    size_t i = ct_scan_after(s, from);
-    for (i = i ? i - 1 : 0; i < s->func_count && s->funcs[i].start <= to; i++) {
-        const struct ct_scan_func *f = &s->funcs[i];
-        uint64_t limit = padding_end(s, f->start, f->end), low = f->start + LANDING_PAD + JUMP_SIZE;
-        low = low > f->end ? low : f->end;
-        for (uint64_t at = limit - JUMP_SIZE; at >= low && at >= from; at--) {
-            if (at > to || any_within(s, s->taken, at, at + JUMP_SIZE))
-                continue;
-            take_padding(s, at, at + JUMP_SIZE);
-            return at;
-        }
-    }
-    return 0;
 }
 
 /* ---- patches ---- */
@@ -122,9 +70,9 @@ static void put_jump(struct ct_patch *p, size_t offset, uint64_t target) {
     put_rel32(&p->bytes[offset + 1], p->at + offset + JUMP_SIZE, target);
 }
 
-static bool springboard_patch(struct ct_scan *s, struct ct_plan *plan, uint64_t next, uint64_t target,
+static bool springboard_patch(struct ct_scan *s, struct ct_plan *plan, uint64_t next, uint64_t target, uint64_t *host,
                               uint64_t *board) {
-    *board = plan->patch_count < CT_PATCHES_MAX ? take_springboard(s, next) : 0;
+    *board = plan->patch_count < CT_PATCHES_MAX ? ct_springboards_take(s, next, host) : 0;
     struct ct_patch *p = *board ? add_patch(s, plan, *board, JUMP_SIZE) : NULL;
     if (!p)
         return false;
@@ -149,7 +97,7 @@ static bool redirect_loop(struct ct_scan *s, struct ct_plan *plan, const struct 
     uint64_t target = second_jump;
     int64_t distance = (int64_t)(target - next);
     if (!target || distance < -128 || distance > REACH_SHORT) {
-        if (!springboard_patch(s, plan, next, plan->body, &target))
+        if (!springboard_patch(s, plan, next, plan->body, NULL, &target))
             return false;
         distance = (int64_t)(target - next);
     }
@@ -202,6 +150,8 @@ static uint64_t stub_word(uint8_t opcode, uint64_t stub, uint64_t target) {
 uint64_t ct_plan_word(const struct ct_plan_request *r, const struct ct_plan *plan) {
     if (r->action == CT_ACTION_REPLACE)
         return stub_word(0xe9, plan->stub, plan->stub + CT_STUB_BODY);
+    if (r->action == CT_ACTION_PASS)
+        return stub_word(0xe9, plan->stub, plan->body);
     return stub_word(0xe8, plan->stub, enter_address(r));
 }
 
@@ -250,7 +200,7 @@ static bool keep_all_moves(struct ct_plan *plan, const struct ct_x64_moved *move
 
 static void keep_moves(struct ct_plan *plan, const struct ct_x64_moved *moved) {
     plan->move_count = 0;
-    for (unsigned i = 0; i < moved->count && plan->move_count < CT_PATCH_MAX; i++) {
+    for (unsigned i = 0; i < moved->count && plan->move_count < CT_SPRINGBOARD_MOVES; i++) {
         plan->move_from[plan->move_count] = (uint8_t)moved->at[i].from;
         plan->move_to[plan->move_count++] = moved->at[i].to;
     }
@@ -286,9 +236,10 @@ static void emit_moves(const struct ct_plan_request *r, struct ct_code_buf *out,
     }
 }
 
-/* Emits the stub with a body that covers at least `minimum` bytes from `place`. */
+/* Emits the stub with a body that covers at least `minimum` bytes from `place`. `whole`: all moves are kept. */
 static enum ct_hook_skip_reason emit_stub(const struct ct_plan_request *r, struct ct_code_buf *out,
-                                          struct ct_plan *plan, uint64_t place, size_t minimum, size_t *covered) {
+                                          struct ct_plan *plan, uint64_t place, size_t minimum, bool whole,
+                                          size_t *covered) {
     struct ct_x64_moved moved;
     size_t before = out->length, size = (size_t)(r->end - place);
     emit_head(r, out, plan);
@@ -300,11 +251,24 @@ static enum ct_hook_skip_reason emit_stub(const struct ct_plan_request *r, struc
     }
     plan->place = place;
     keep_moves(plan, &moved);
-    if (minimum >= size && size > CT_PATCH_MAX && !keep_all_moves(plan, &moved))
+    if (whole && !keep_all_moves(plan, &moved))
         return CT_HOOK_SKIP_UNMOVABLE;
     finish_head(r, out, before, plan);
     emit_moves(r, out, before, *covered, &moved, plan);
     return CT_HOOK_SKIP_NONE;
+}
+
+/* Emits the stub of a function that is entered by a long jump. Moves more instructions than that needs when short
+ * functions nearby need room. A function that branches to its entry needs room itself. */
+static enum ct_hook_skip_reason emit_with_room(const struct ct_plan_request *r, struct ct_code_buf *out,
+                                               struct ct_plan *plan, uint64_t place, size_t need, size_t *covered) {
+    unsigned wanted = ct_springboards_wanted(r->scan, place);
+    size_t room = ct_springboards_fit(r->scan, place, r->end, wanted > r->boards ? wanted : r->boards);
+    if (room > need && !(r->scan_flags & CT_SCAN_LOOPED) && !emit_stub(r, out, plan, place, room, false, covered)) {
+        plan->room = (uint8_t)*covered;
+        return CT_HOOK_SKIP_NONE;
+    }
+    return emit_stub(r, out, plan, place, need, false, covered);
 }
 
 /* ---- the three ways ---- */
@@ -313,17 +277,17 @@ static enum ct_hook_skip_reason emit_stub(const struct ct_plan_request *r, struc
 static enum ct_hook_skip_reason plan_long(const struct ct_plan_request *r, struct ct_code_buf *out,
                                           struct ct_plan *plan, uint64_t place, bool two_jumps) {
     size_t need = two_jumps ? 2 * JUMP_SIZE : JUMP_SIZE, covered;
-    uint64_t available = padding_end(r->scan, r->function, r->end);
-    if (place + need > available ||
-        (place + need > r->end && any_within(r->scan, r->scan->taken, r->end, place + need)))
+    if (place + need > r->end && (place + need > ct_springboards_padding_end(r->scan, r->function, r->end) ||
+                                  any_within(r->scan, r->scan->taken, r->end, place + need)))
         return CT_HOOK_SKIP_TOO_SHORT;
     if (any_within(r->scan, r->scan->landing, place + 1, place + need))
         return CT_HOOK_SKIP_BRANCH_INTO;
-    enum ct_hook_skip_reason reason = emit_stub(r, out, plan, place, need, &covered);
+    enum ct_hook_skip_reason reason = emit_with_room(r, out, plan, place, need, &covered);
     if (reason)
         return reason;
     struct ct_patch *p = add_patch(r->scan, plan, place, need);
     take_padding(r->scan, r->end, place + need);
+    ct_springboards_offer(r->scan, place, place + plan->room);
     put_jump(p, 0, plan->stub);
     if (two_jumps)
         put_jump(p, JUMP_SIZE, plan->body);
@@ -333,19 +297,20 @@ static enum ct_hook_skip_reason plan_long(const struct ct_plan_request *r, struc
     return CT_HOOK_SKIP_LOOP_ENTRY;
 }
 
-/* jmp rel8 to a springboard that jumps to the stub. */
+/* jmp rel8 to a springboard that jumps to the stub. The engine's own hooks are removed last, so they need no host. */
 static enum ct_hook_skip_reason plan_short(const struct ct_plan_request *r, struct ct_code_buf *out,
-                                           struct ct_plan *plan, uint64_t place, enum ct_hook_skip_reason because) {
+                                           struct ct_plan *plan, uint64_t place) {
     size_t covered;
     uint64_t board;
-    if (place + SHORT_JUMP_SIZE > padding_end(r->scan, r->function, r->end) ||
-        any_within(r->scan, r->scan->landing, place + 1, place + SHORT_JUMP_SIZE))
-        return because;
-    enum ct_hook_skip_reason reason = emit_stub(r, out, plan, place, SHORT_JUMP_SIZE, &covered);
+    if (place + SHORT_JUMP_SIZE > ct_springboards_padding_end(r->scan, r->function, r->end))
+        return CT_HOOK_SKIP_TOO_SHORT;
+    if (any_within(r->scan, r->scan->landing, place + 1, place + SHORT_JUMP_SIZE))
+        return CT_HOOK_SKIP_BRANCH_INTO;
+    enum ct_hook_skip_reason reason = emit_stub(r, out, plan, place, SHORT_JUMP_SIZE, false, &covered);
     if (reason)
         return reason;
-    if (!springboard_patch(r->scan, plan, place + SHORT_JUMP_SIZE, plan->stub, &board))
-        return because;
+    if (!springboard_patch(r->scan, plan, place + SHORT_JUMP_SIZE, plan->stub, r->special ? NULL : &plan->host, &board))
+        return CT_HOOK_SKIP_NO_SPRINGBOARD;
     struct ct_patch *p = add_patch(r->scan, plan, place, SHORT_JUMP_SIZE);
     p->bytes[0] = 0xeb;
     p->bytes[1] = (uint8_t)(board - (place + SHORT_JUMP_SIZE));
@@ -361,7 +326,7 @@ static enum ct_hook_skip_reason plan_whole(const struct ct_plan_request *r, stru
     size_t covered, size = (size_t)(r->end - place);
     if (size <= CT_PATCH_MAX || size > MAX_WHOLE || any_within(r->scan, r->scan->foreign, place + 1, r->end))
         return because;
-    if (emit_stub(r, out, plan, place, size, &covered))
+    if (emit_stub(r, out, plan, place, size, true, &covered))
         return because;
     struct ct_patch *p = add_patch(r->scan, plan, place, JUMP_SIZE);
     put_jump(p, 0, plan->stub);
@@ -376,7 +341,7 @@ uint64_t ct_plan_moved(const struct ct_plan *plan, uint64_t pc, bool in_call) {
             return plan->body + plan->whole->at[i].to;
     for (unsigned i = 0; i < plan->patch_count; i++) {
         const struct ct_patch *p = &plan->patches[i];
-        if (p->at != plan->place || pc >= p->at + p->size)
+        if (p->at != plan->place || pc >= p->at + (p->size > plan->room ? p->size : plan->room))
             continue;
         for (unsigned m = 0; m < plan->move_count; m++)
             if (plan->move_from[m] == pc - plan->place)
@@ -388,6 +353,7 @@ uint64_t ct_plan_moved(const struct ct_plan *plan, uint64_t pc, bool in_call) {
 void ct_plan_release(const struct ct_plan_request *r, struct ct_plan *plan) {
     free(plan->whole);
     plan->whole = NULL;
+    ct_springboards_withdraw(r->scan, plan->place, plan->place + plan->room);
     for (unsigned i = 0; i < plan->patch_count; i++)
         for (unsigned b = 0; b < plan->patches[i].size; b++)
             ct_scan_clear(r->scan, r->scan->taken, plan->patches[i].at + b);
@@ -397,12 +363,13 @@ static void start_over(const struct ct_plan_request *r, struct ct_code_buf *out,
     ct_plan_release(r, plan);
     out->length = length;
     out->overflow = false;
-    plan->patch_count = 0;
+    plan->patch_count = plan->room = 0;
+    plan->host = 0;
 }
 
 enum ct_hook_skip_reason ct_plan_hook(const struct ct_plan_request *r, struct ct_code_buf *out, struct ct_plan *plan) {
     size_t before = out->length;
-    uint64_t place = patch_place(r);
+    uint64_t place = ct_springboards_place(r->scan, r->function, r->end);
     *plan = (struct ct_plan){.function = r->function};
     if (place < r->end && *ct_scan_bytes(r->scan, place) == 0xcc)
         return CT_HOOK_SKIP_UNMOVABLE; /* a debugger's breakpoint must stay where it was set */
@@ -416,9 +383,10 @@ enum ct_hook_skip_reason ct_plan_hook(const struct ct_plan_request *r, struct ct
     }
     if (reason == CT_HOOK_SKIP_TOO_SHORT || reason == CT_HOOK_SKIP_BRANCH_INTO || reason == CT_HOOK_SKIP_UNMOVABLE) {
         start_over(r, out, before, plan);
-        reason = plan_short(r, out, plan, place, reason);
+        reason = plan_short(r, out, plan, place);
     }
-    if (reason == CT_HOOK_SKIP_BRANCH_INTO || reason == CT_HOOK_SKIP_LOOP_ENTRY) {
+    if (reason == CT_HOOK_SKIP_BRANCH_INTO || reason == CT_HOOK_SKIP_LOOP_ENTRY ||
+        reason == CT_HOOK_SKIP_NO_SPRINGBOARD) {
         start_over(r, out, before, plan);
         reason = plan_whole(r, out, plan, place, reason);
     }

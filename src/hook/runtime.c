@@ -308,9 +308,9 @@ static void before_seccomp(struct ct_block *b, const uint64_t argument[3]) {
 /* arch_prctl(code ...), or arch_prctl through syscall(number ...); or a function that is known to set GS. From here on
  * the register is the program's own, also in processes that are not observed. */
 static void before_gs(const struct ct_runtime *rt, enum ct_special special, const uint64_t argument[6]) {
-    uint64_t code = special == CT_SPECIAL_SET_GS ? argument[0] : argument[1];
-    bool called = special == CT_SPECIAL_SET_GS || (special == CT_SPECIAL_SECCOMP && ct_os_sets_bases(argument[0]));
-    if (rt->before_gs && (special == CT_SPECIAL_TAKE_GS || (called && ct_os_takes_block(code))))
+    uint64_t code = special == CT_SPECIAL_SET_BASE ? argument[0] : argument[1];
+    bool called = special == CT_SPECIAL_SET_BASE || (special == CT_SPECIAL_SECCOMP && ct_os_sets_bases(argument[0]));
+    if (rt->before_gs && (special == CT_SPECIAL_TAKE_BASE || (called && ct_os_takes_block(code))))
         rt->before_gs();
 }
 
@@ -364,8 +364,8 @@ static void act_on_special(struct ct_block *b, enum ct_special special, uint64_t
         break;
     case CT_SPECIAL_SIGACTION:
         break; /* its arguments were handled before, also in processes that are not observed */
-    case CT_SPECIAL_SET_GS:
-    case CT_SPECIAL_TAKE_GS:
+    case CT_SPECIAL_SET_BASE:
+    case CT_SPECIAL_TAKE_BASE:
     case CT_SPECIAL_EXEC:
         break; /* was reported before, also in processes that are not observed */
     case CT_SPECIAL_SECCOMP:

@@ -56,7 +56,8 @@ struct ct_hook_entry {
     uint8_t entry_only;
 };
 
-enum ct_hook_action { CT_ACTION_NONE, CT_ACTION_RECORD, CT_ACTION_LISTEN, CT_ACTION_REPLACE };
+/* PASS: calls go straight on. The function has a stub because a springboard of another one is in its bytes. */
+enum ct_hook_action { CT_ACTION_NONE, CT_ACTION_RECORD, CT_ACTION_LISTEN, CT_ACTION_REPLACE, CT_ACTION_PASS };
 
 /* Functions that the engine itself must know about. */
 enum ct_special {
@@ -75,8 +76,8 @@ enum ct_special {
     CT_SPECIAL_LOADED,    /* _dl_debug_state: the loader has loaded or unloaded modules */
     CT_SPECIAL_EXEC,      /* execve, execveat: the process is about to become another program */
     CT_SPECIAL_SECCOMP,   /* prctl, seccomp, syscall: may forbid the process, and us with it, to make system calls */
-    CT_SPECIAL_SET_GS,    /* arch_prctl: may take GS; so may syscall */
-    CT_SPECIAL_TAKE_GS,   /* known by its code: takes GS */
+    CT_SPECIAL_SET_BASE,  /* arch_prctl: may take GS; so may syscall */
+    CT_SPECIAL_TAKE_BASE, /* known by its code: takes GS */
     CT_SPECIAL_SIGACTION, /* fault handlers are called through us (fault.h) */
 };
 
@@ -144,7 +145,7 @@ struct ct_block {
     struct ct_block *next; /* list of all blocks; never unlinked */
     struct ct_shadow *base;
     uint64_t fn_detail, fn_mark;
-    const uint16_t *rules;
+    const uint32_t *rules;
     int32_t *budgets;
     uint64_t call_size, return_size, detail_bit, stack_bytes;
     uint64_t stack_low, stack_high;
@@ -289,7 +290,7 @@ void ct_block_publish(struct ct_runtime *rt, struct ct_block *block);
  * caller's block. */
 void ct_block_give_away(struct ct_block *own, uint64_t thread_pointer);
 
-/* Two implementations: block_gs.c for a process that hooks itself, agent/table.c for one that is recorded. */
+/* Two implementations: block_self.c for a process that hooks itself, agent/table.c for one that is recorded. */
 
 /* The block that the calling thread finds: its own, or another; never NULL. */
 struct ct_block *ct_block_found(void);
@@ -423,6 +424,8 @@ uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stu
 uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot);
 
 void ct_cpu_set_pc(struct ct_cpu_context *cpu, uint64_t pc);
+/* Where the n-th argument is: in the context, or on the stack. */
+uint64_t *ct_cpu_argument_place(const struct ct_cpu_context *cpu, unsigned n);
 /* The first three arguments. ct_cpu_argument is exported: calling it may go through the loader, which may be hooked. */
 void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments[3]);
 

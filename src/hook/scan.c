@@ -31,6 +31,7 @@ static int run_scan(struct ct_scan *s, size_t first, size_t end) {
     s->referenced = calloc(map_words(s), sizeof *s->referenced);
     s->foreign = calloc(map_words(s), sizeof *s->foreign);
     s->taken = calloc(map_words(s), sizeof *s->taken);
+    s->room = s->needy = NULL;
     s->loops = NULL;
     s->loop_count = s->loop_capacity = 0;
     s->tails = NULL;
@@ -141,9 +142,11 @@ void ct_scan_free(struct ct_scan *s) {
     free(s->referenced);
     free(s->foreign);
     free(s->taken);
+    free(s->room);
+    free(s->needy);
     free(s->loops);
     free(s->tails);
     s->tails = NULL;
-    s->landing = s->foreign = s->referenced = s->taken = NULL;
+    s->landing = s->foreign = s->referenced = s->taken = s->room = s->needy = NULL;
     s->loops = NULL;
 }

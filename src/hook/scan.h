@@ -15,6 +15,7 @@ enum ct_scan_flag {
     CT_SCAN_CLONES = 1 << 1,         /* makes the clone, clone3 or vfork system call */
     CT_SCAN_USES_RETURN = 1 << 2,    /* looks at or changes its own return address */
     CT_SCAN_CONDITIONAL = 1 << 3,    /* another function jumps to it conditionally */
+    CT_SCAN_INDIRECT = 1 << 4,       /* jumps through a register or a table */
     CT_SCAN_POPS_ARGUMENTS = 1 << 5, /* ret n */
     CT_SCAN_EXECS = 1 << 7,          /* makes the execve or execveat system call */
     CT_SCAN_SETS_STACK = 1 << 8, /* begins by putting a register into the stack pointer: entered without being called */
@@ -50,7 +51,9 @@ struct ct_scan {
     uint64_t *landing;    /* one bit per byte: control may arrive here */
     uint64_t *foreign;    /* one bit per byte: of these, not by a direct branch of the same function */
     uint64_t *referenced; /* one bit per byte: called, jumped to or its address taken */
-    uint64_t *taken;      /* one bit per byte of padding that a plan uses */
+    uint64_t *taken;      /* one bit per byte of padding or room that a plan uses */
+    uint64_t *room;       /* one bit per byte: free in the bytes of a hooked function; NULL: none is (springboard.h) */
+    uint64_t *needy;      /* one bit per byte: a short jump only fits here; NULL: not known */
     struct ct_scan_loop *loops;
     size_t loop_count, loop_capacity;
     struct ct_scan_tail *tails;

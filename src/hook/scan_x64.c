@@ -511,6 +511,8 @@ static int visit_insn(struct walk *w, const struct ct_x64_insn *insn, uint64_t a
         if (w->func && w->unscrambles && w->sets_stack)
             w->func->flags |= CT_SCAN_LONGJMP;
         w->switch_jump |= !insn->rip_relative && w->depth_known && w->depth > 0;
+        if (w->func && !insn->rip_relative)
+            w->func->flags |= CT_SCAN_INDIRECT;
         restart_depth(w, at + insn->length);
         return note_references(w, insn, at);
     case CT_INSN_RET:

@@ -2,6 +2,7 @@
 /* Records, numbers and the open transaction of a hook set: see set.h. */
 #include "hook/set.h"
 #include "base/grow.h"
+#include "hook/springboard.h"
 #include "hook/unwinder.h"
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +76,10 @@ void ct_set_forget(struct ct_hooks *set) {
                 set->next_service++;
             c->record->request = c->old_request;
             c->record->state = c->old_request.action == CT_ACTION_NONE ? CT_HOOK_SERVICE : CT_HOOK_LIVE;
+        } else if (c->kind == CT_CHANGE_REVERT) {
+            const struct ct_plan *plan = &c->record->plan;
+            c->record->installed = true;
+            ct_springboards_offer(c->record->request.scan, plan->place, plan->place + plan->room);
         }
     }
     set->change_count = 0;
@@ -142,6 +147,7 @@ static void fill_request(struct ct_plan_request *r, struct ct_hook_module *m, si
         .scan_flags = facts.scan_flags,
         .action = action,
         .detour = detour,
+        .boards = action == CT_ACTION_PASS,
     };
     if (action != CT_ACTION_REPLACE) {
         struct ct_function_class class = ct_classify(&facts);
@@ -152,14 +158,21 @@ static void fill_request(struct ct_plan_request *r, struct ct_hook_module *m, si
     }
 }
 
-static enum ct_hook_skip_reason write_stub(struct ct_hook_record *record) {
+/* `over`: the hook that this one takes the place of, or NULL. Springboards in its room stay there. */
+static enum ct_hook_skip_reason write_stub(const struct ct_hooks *set, struct ct_hook_record *record,
+                                           const struct ct_hook_record *over) {
     uint64_t run;
     uint8_t *write;
     struct ct_arena *arena = record->module->region->arena;
     if (ct_arena_thaw_fresh(arena) || ct_arena_alloc(arena, CT_STUB_MAX, 8, &run, &write))
         return CT_HOOK_SKIP_OUT_OF_REACH;
     struct ct_code_buf out = {.bytes = write, .capacity = CT_STUB_MAX, .address = run};
-    enum ct_hook_skip_reason reason = ct_plan_hook(&record->request, &out, &record->plan);
+    enum ct_hook_skip_reason reason =
+        over ? ct_set_plan_over(set, record, &out) : ct_plan_hook(&record->request, &out, &record->plan);
+    if (!reason && record->plan.room < (over ? over->plan.room : record->request.boards)) {
+        ct_plan_release(&record->request, &record->plan);
+        reason = CT_HOOK_SKIP_UNMOVABLE;
+    }
     ct_arena_trim(arena, run, reason ? 0 : out.length);
     return reason;
 }
@@ -178,13 +191,21 @@ static int adopt_service(struct ct_hooks *set, struct ct_hook_record *record, en
     return (int)set->next_number++;
 }
 
+/* The lodging hook is removed in favour of one of the user's. */
+static int succeed(struct ct_hooks *set, struct ct_hook_record *old) {
+    int status = ct_set_add_change(set, (struct ct_change){.kind = CT_CHANGE_REVERT, .record = old});
+    if (!status)
+        old->installed = false;
+    return status;
+}
+
 int ct_set_plan(struct ct_hooks *set, struct ct_hook_module *m, size_t index, uint64_t function, uint64_t end,
                 enum ct_hook_action action, uint64_t detour, bool service, enum ct_hook_skip_reason *skip) {
     *skip = CT_HOOK_SKIP_NONE;
     struct ct_hook_record *old = ct_set_find(set, function);
     if (old && old->state == CT_HOOK_SERVICE && action != CT_ACTION_REPLACE)
         return adopt_service(set, old, action);
-    if (old)
+    if (old && !ct_set_is_lodging(old))
         return CT_ERR_ALREADY_HOOKED;
     if (overlaps(set, function)) {
         *skip = CT_HOOK_SKIP_OVERLAP;
@@ -202,14 +223,16 @@ int ct_set_plan(struct ct_hooks *set, struct ct_hook_module *m, size_t index, ui
     record->request.number = service ? set->next_service : set->next_number;
     record->module = m;
     record->name = index < m->scan.func_count ? m->functions[index].name : "";
-    if ((*skip = write_stub(record))) {
+    record->request.boards = old ? old->request.boards : record->request.boards;
+    if ((*skip = write_stub(set, record, old))) {
         free(record);
         return CT_ERR_HOOK_FAILED;
     }
     record->installed = true;
     record->state = CT_HOOK_PLANNED;
     m->wanted = true;
-    if ((status = remember_record(set, record)) ||
+    set->has_hosts |= record->plan.host != 0 || action == CT_ACTION_PASS;
+    if ((status = remember_record(set, record)) || (old && (status = succeed(set, old))) ||
         (status = ct_set_add_change(set, (struct ct_change){.kind = CT_CHANGE_INSTALL, .record = record}))) {
         record->installed = false; /* unreachable, but still in the table */
         return status;

@@ -15,6 +15,7 @@ enum ct_hook_state {
     CT_HOOK_LIVE,
     CT_HOOK_DISABLED,
     CT_HOOK_SERVICE, /* in place for the engine's own needs only */
+    CT_HOOK_LODGING, /* in place for springboards in its bytes only (hosts.c) */
     CT_HOOK_GONE,
 };
 
@@ -26,6 +27,9 @@ struct ct_hook_record {
     bool by_module; /* asked for through its module */
     bool installed; /* its patches are in place, or will be at commit */
     enum ct_hook_state state;
+    /* Of hosts.c, during a commit: it will be removed; hooks that stay and have a springboard in its bytes. */
+    bool leaving;
+    uint32_t guests;
 };
 
 struct ct_skip_record {
@@ -39,6 +43,7 @@ enum ct_change_kind {
     CT_CHANGE_INSTALL, /* new patches */
     CT_CHANGE_ADOPT,   /* a service hook becomes the user's */
     CT_CHANGE_REVERT,
+    CT_CHANGE_LODGE, /* a hook is removed whose bytes hold springboards: only its stub changes */
 };
 
 struct ct_change {
@@ -63,6 +68,7 @@ struct ct_hooks {
     struct ct_hook_record **table;
     size_t table_size, table_used;
     bool in_transaction, services_done;
+    bool has_hosts;            /* some hook has, or had, its springboard in the bytes of another function */
     int failure;               /* of a change in the open transaction: its commit will fail */
     bool closing, code_in_use; /* the set is going away; a thread is in its stubs, or will return to them */
     uint64_t plan_ns, stop_ns;
@@ -92,6 +98,18 @@ struct ct_hook_record *ct_set_record(struct ct_hooks *set, int hook);
 /* Keeps for ct_hooks_reason why a function has no hook. `m` may be NULL; `skip` may be CT_HOOK_SKIP_NONE. */
 void ct_set_note_failure(struct ct_hooks *set, uint64_t function, const struct ct_hook_module *m, int status,
                          enum ct_hook_skip_reason skip);
+
+/* ---- hosts.c ---- */
+
+bool ct_set_is_lodging(const struct ct_hook_record *record);
+/* Adapts the changes of the open transaction: hosts stay as long as they have guests, and not longer. */
+int ct_set_settle_hosts(struct ct_hooks *set);
+/* Like ct_set_plan. If the function finds no room for a springboard, a neighbour without a hook becomes its host. */
+int ct_set_plan_short(struct ct_hooks *set, struct ct_hook_module *module, size_t index, uint64_t function,
+                      uint64_t end, enum ct_hook_action action, uint64_t detour, enum ct_hook_skip_reason *skip);
+/* Makes the plan of a function that is hooked already, from its original bytes. */
+enum ct_hook_skip_reason ct_set_plan_over(const struct ct_hooks *set, struct ct_hook_record *record,
+                                          struct ct_code_buf *out);
 
 /* ---- set.c, apply.c ---- */
 

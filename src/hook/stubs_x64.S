@@ -172,18 +172,20 @@ NAME(code):
 #define SAVED_RDX (SAVED_RCX + 8)
 #define SAVED_RAX (SAVED_RCX + 24)
 
-/* Makes the marks of this call or return, if a trigger waits for one; `value` is the function's return value. Jumps
- * when there is nothing to capture: this thread is not recorded, or the event has no number. */
-.macro CHECK_RULES value, none
+/* Makes the marks of this call or return, if a trigger waits for one; `value` is the function's return value, `slot` the
+ * offset of S. Jumps when there is nothing to capture: this thread is not recorded, or the event has no number. */
+.macro CHECK_RULES value, slot, none
     mov BLOCK(CT_BLOCK_RULES), %rcx
     mov CT_NOTE_HOOK(%rsp), %edx
     test %rcx, %rcx
     jz \none
-    cmpw $0, (%rcx, %rdx, 2)
+    cmpl $0, (%rcx, %rdx, 4)
     je 6f
     PUSH_REST
     lea 56(%rbp), %rdi
     mov 56+\value(%rbp), %rsi
+    lea 56+\slot(%rbp), %rdx
+    lea 8(%rbp), %rcx
     CALL_SLOW CT_BLOCK_FN_MARK
     POP_REST
 6:  cmpl $CT_TAG_STEP, CT_NOTE_TAG(%rsp)
@@ -220,7 +222,7 @@ NAME(code):
 
 /* `slot`: offset of S from rsp. */
 .macro CAPTURE_CALL slot
-    CHECK_RULES SAVED_RAX, 9f
+    CHECK_RULES SAVED_RAX, \slot, 9f
     RESERVE_DETAIL CT_BLOCK_CALL_SIZE, 9f
     mov %rdi, CT_DETAIL_REGISTERS+0(%rax)
     mov %rsi, CT_DETAIL_REGISTERS+8(%rax)
@@ -327,7 +329,7 @@ NAME(code):
 .endm
 
 .macro CAPTURE_RETURN slot
-    CHECK_RULES SAVED_RAX, 9f
+    CHECK_RULES SAVED_RAX, \slot, 9f
     RESERVE_DETAIL CT_BLOCK_RETURN_SIZE, 9f
     mov SAVED_RAX(%rsp), %rcx
     mov %rcx, CT_DETAIL_REGISTERS+0(%rax)

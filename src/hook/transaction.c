@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What all API calls share: entering and leaving the API, and transactions. */
 #include "hook/set.h"
+#include "hook/springboard.h"
 #include "os/os.h"
 #include "os/thread.h"
 #include <string.h>
@@ -77,6 +78,12 @@ static void begin_transaction(struct ct_hooks *set) {
     set->failure = 0;
 }
 
+static enum ct_hook_state state_after(const struct ct_change *c) {
+    if (c->kind == CT_CHANGE_LODGE || c->record->request.action == CT_ACTION_PASS)
+        return CT_HOOK_LODGING;
+    return c->record->request.action == CT_ACTION_NONE ? CT_HOOK_SERVICE : CT_HOOK_LIVE;
+}
+
 static void settle_states(struct ct_hooks *set) {
     for (size_t i = 0; i < set->change_count; i++) {
         struct ct_hook_record *r = set->changes[i].record;
@@ -85,13 +92,21 @@ static void settle_states(struct ct_hooks *set) {
             r->state = CT_HOOK_GONE;
             r->installed = false;
         } else {
-            r->state = r->request.action == CT_ACTION_NONE ? CT_HOOK_SERVICE : CT_HOOK_LIVE;
+            r->state = state_after(&set->changes[i]);
         }
+    }
+    /* A hook that was removed may have withdrawn the room of one that took its place. */
+    for (size_t i = 0; i < set->change_count; i++) {
+        const struct ct_hook_record *r = set->changes[i].record;
+        if (r->installed)
+            ct_springboards_offer(r->request.scan, r->plan.place, r->plan.place + r->plan.room);
     }
 }
 
 static int commit_transaction(struct ct_hooks *set) {
     int status = set->failure;
+    if (!status && set->change_count)
+        status = ct_set_settle_hosts(set);
     if (!status && set->change_count)
         status = ct_set_plan_services(set);
     if (!status && set->change_count)
@@ -162,5 +177,6 @@ struct ct_hook_record *ct_set_record(struct ct_hooks *set, int hook) {
     if (hook < (int)set->first_number || (uint32_t)hook >= set->next_number || !set->records[hook])
         return NULL;
     struct ct_hook_record *r = set->records[hook];
-    return r->request.number == (uint32_t)hook && r->state != CT_HOOK_GONE && r->state != CT_HOOK_SERVICE ? r : NULL;
+    bool users = r->state != CT_HOOK_GONE && r->state != CT_HOOK_SERVICE && !ct_set_is_lodging(r);
+    return r->request.number == (uint32_t)hook && users ? r : NULL;
 }

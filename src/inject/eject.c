@@ -6,6 +6,7 @@
 #include "inject/stopped.h"
 #include "hook/fault.h"
 #include "remote/frames.h"
+#include "remote/namespace.h"
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,12 +190,12 @@ static uint64_t forwarded(const void *arg, uint64_t pc, bool in_call) {
     return found ? found->to : 0;
 }
 
-/* Restores only patches that are ours. A module that is gone must not keep the others from being restored. But if the
+/* Restores only patches that are ours, from the last to the first: each is removed before what it leads to. A module that is gone must not keep the others from being restored. But if the
  * time is over, the result is unknown. */
 static int restore_patches(struct ct_ejection *e, bool services) {
     struct ct_page_writer w = ct_stopped_writer(e->remote);
     int result = 0;
-    for (uint64_t i = 0; i < e->patch_count; i++) {
+    for (uint64_t i = e->patch_count; i-- > 0;) {
         const struct ct_boot_patch *p = &e->patches[i];
         if (p->service != services || p->size > sizeof p->bytes || !ct_page_writer_holds(&w, p->at, p->bytes, p->size))
             continue;

@@ -5,7 +5,7 @@
 #include "inject/agent_image.h"
 #include "inject/inject_memory.h"
 #include "inject/stopped.h"
-#include "remote/frames.h"
+#include "remote/namespace.h"
 #include <contrail/status.h>
 #include <elf.h>
 #include <errno.h>
@@ -127,22 +127,31 @@ static void fill_hooks(const struct ct_target_plan *p, struct ct_hook_entry *hoo
     }
 }
 
-static void fill_patches(const struct ct_target_plan *p, struct ct_boot_patch *out) {
-    for (size_t i = 0; i < p->hook_count; i++) {
-        const struct ct_target_hook *h = &p->hooks[i];
-        for (unsigned k = 0; k < h->plan.patch_count; k++, out++) {
-            const struct ct_patch *patch = &h->plan.patches[k];
-            *out = (struct ct_boot_patch){
-                .at = patch->at,
-                .forward = patch->forward,
-                .forward_second = patch->size == CT_PATCH_MAX ? h->plan.body : 0, /* two jumps */
-                .size = patch->size,
-                .service = h->service,
-            };
-            memcpy(out->bytes, patch->bytes, patch->size);
-            memcpy(out->original, patch->original, patch->size);
-        }
+static struct ct_boot_patch *fill_patches_of(const struct ct_target_hook *h, struct ct_boot_patch *out) {
+    for (unsigned k = 0; k < h->plan.patch_count; k++, out++) {
+        const struct ct_patch *patch = &h->plan.patches[k];
+        *out = (struct ct_boot_patch){
+            .at = patch->at,
+            .forward = patch->forward,
+            .forward_second = patch->size == CT_PATCH_MAX ? h->plan.body : 0, /* two jumps */
+            .size = patch->size,
+            .service = h->service,
+        };
+        memcpy(out->bytes, patch->bytes, patch->size);
+        memcpy(out->original, patch->original, patch->size);
     }
+    return out;
+}
+
+/* In the order in which they are written: hosts come before springboards in their bytes. They are removed from the last
+ * to the first. */
+static void fill_patches(const struct ct_target_plan *p, struct ct_boot_patch *out) {
+    for (size_t i = 0; i < p->hook_count; i++)
+        if (!p->hooks[i].plan.host)
+            out = fill_patches_of(&p->hooks[i], out);
+    for (size_t i = 0; i < p->hook_count; i++)
+        if (p->hooks[i].plan.host)
+            out = fill_patches_of(&p->hooks[i], out);
 }
 
 static int fill_threads(struct ct_injection *in, struct ct_boot_thread *threads) {
@@ -493,13 +502,31 @@ static bool is_as_planned(struct ct_page_writer *w, const struct ct_plan *plan) 
     return true;
 }
 
-static int patch_all(struct ct_injection *in, bool services) {
+/* Is the host of this hook's springboard patched? If it is not, the springboard would be in code that runs. */
+static bool has_host(struct ct_page_writer *w, const struct ct_target_plan *plan, const struct ct_target_hook *guest) {
+    const struct ct_target_hook *host = ct_target_plan_hook(plan, guest->plan.host);
+    for (unsigned i = 0; host && i < host->plan.patch_count; i++) {
+        const struct ct_patch *p = &host->plan.patches[i];
+        if (!ct_page_writer_holds(w, p->at, p->bytes, p->size))
+            return false;
+    }
+    return host != NULL;
+}
+
+/* The order of writes: engine's own hooks, all others, and those whose springboards are in the bytes of others. */
+enum stage { SERVICES, OTHERS, GUESTS };
+
+static enum stage stage_of(const struct ct_target_hook *h) {
+    return h->plan.host ? GUESTS : h->service ? SERVICES : OTHERS;
+}
+
+static int patch_all(struct ct_injection *in, enum stage stage) {
     struct ct_page_writer w = ct_stopped_writer(in->remote);
     for (size_t i = 0; i < in->plan->hook_count; i++) {
         const struct ct_target_hook *h = &in->plan->hooks[i];
-        if (h->service != services)
+        if (stage_of(h) != stage)
             continue;
-        if (!is_as_planned(&w, &h->plan)) {
+        if (!is_as_planned(&w, &h->plan) || (stage == GUESTS && !has_host(&w, in->plan, h))) {
             in->changed++;
             continue;
         }
@@ -510,12 +537,11 @@ static int patch_all(struct ct_injection *in, bool services) {
     return ct_page_writer_flush(&w);
 }
 
-/* Services come first. */
 static int change_code(struct ct_injection *in) {
     int status = ct_stopped_move_threads(in->remote, moved, in->plan);
-    if (!status)
-        status = patch_all(in, true);
-    return status ? status : patch_all(in, false);
+    for (enum stage stage = SERVICES; stage <= GUESTS && !status; stage++)
+        status = patch_all(in, stage);
+    return status;
 }
 
 int ct_inject_hooks(struct ct_injection *in, struct ct_remote_error *error) {

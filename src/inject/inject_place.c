@@ -2,7 +2,6 @@
 /* Finds where the memory that we share with a target goes: into the largest free range, some way below its upper end,
  * so that stubs for libraries that are loaded later find room near them. */
 #include "inject/inject_memory.h"
-#include "remote/frames.h"
 
 #define LOWEST (1ull << 20)
 #define AWAY   (4ull << 30)

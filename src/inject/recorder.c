@@ -2,7 +2,7 @@
 /* See recorder.h. */
 #include "inject/recorder.h"
 #include "abi/shm_abi.h"
-#include "remote/frames.h"
+#include "remote/namespace.h"
 #include <contrail/status.h>
 #include <dirent.h>
 #include <errno.h>

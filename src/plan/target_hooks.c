@@ -2,10 +2,13 @@
 /* Plans the hooks of one module, from its image and the local copy of its code.
  *
  * Stubs go one after the other into the module's slot of an arena, so that several threads can plan for one arena.
- * Stubs that do not fit are planned later, at the end of the arena. Hooks get their numbers last, when all of them are
- * known. Invariant: no two patches cover the same byte of text. */
+ * Stubs that do not fit are planned later, at the end of the arena. Short functions that need room in a neighbour are
+ * planned after all others. Hooks get their numbers last, when all of them are known. Invariant: no two patches cover
+ * the same byte of text. */
 #include "plan/target_internal.h"
+#include "base/grow.h"
 #include "hook/classify.h"
+#include "hook/springboard.h"
 #include "symbols/name_match.h"
 #include <contrail/status.h>
 #include <fnmatch.h>
@@ -92,7 +95,8 @@ static int load_scan(struct ct_target_work *w, size_t i) {
     w->patched[i] = calloc(ct_image_map_words(t), 8);
     if (!w->scans[i].taken || !w->patched[i])
         return CT_ERR_NO_MEMORY;
-    return load_funcs(&w->scans[i], s->image, t, s->bias);
+    int status = load_funcs(&w->scans[i], s->image, t, s->bias);
+    return status || w->names_only ? status : ct_springboards_prepare(&w->scans[i]);
 }
 
 static int prepare_work(struct ct_target_work *w) {
@@ -112,6 +116,7 @@ static int prepare_work(struct ct_target_work *w) {
 void ct_target_work_free(struct ct_target_work *w) {
     for (size_t i = 0; w->scans && i < w->source->text_count; i++) {
         free(w->scans[i].taken);
+        ct_springboards_free(&w->scans[i]);
         free(w->scans[i].funcs);
         free(w->scans[i].loops);
     }
@@ -120,6 +125,7 @@ void ct_target_work_free(struct ct_target_work *w) {
     free(w->scans);
     free(w->patched);
     free(w->leftover);
+    free(w->late);
 }
 
 /* ---- one hook ---- */
@@ -129,6 +135,9 @@ static bool is_patched(const struct ct_scan *scan, const uint64_t *patched, cons
         for (unsigned b = 0; b < plan->patches[i].size; b++)
             if (ct_scan_bit(scan, patched, plan->patches[i].at + b))
                 return true;
+    for (unsigned b = 0; b < plan->room; b++)
+        if (ct_scan_bit(scan, patched, plan->place + b))
+            return true;
     return false;
 }
 
@@ -169,6 +178,7 @@ static enum ct_hook_skip_reason plan_one(const struct subject *j, uint8_t *bytes
         .action = j->action,
         .special = j->class.special,
         .entry_only = j->class.entry_only,
+        .boards = j->action == CT_ACTION_PASS,
     };
     struct ct_code_buf out = {.bytes = bytes, .capacity = CT_STUB_MAX, .address = address};
     *length = 0;
@@ -177,7 +187,7 @@ static enum ct_hook_skip_reason plan_one(const struct subject *j, uint8_t *bytes
     enum ct_hook_skip_reason reason = ct_plan_hook(&request, &out, plan);
     if (reason)
         return reason;
-    if (is_patched(scan, patched, plan)) {
+    if (is_patched(scan, patched, plan) || plan->room < request.boards) {
         ct_plan_release(&request, plan);
         return CT_HOOK_SKIP_OVERLAP;
     }
@@ -191,37 +201,36 @@ static void count_skip(struct ct_target_work *w, struct ct_target_function *f, e
     w->module->skipped[reason]++;
 }
 
-/* Plans the hook at `where`, an offset in the arena, and returns the room that it takes. A function that is not to be
- * recorded has already been counted. */
-static uint64_t add_hook(const struct subject *j, struct ct_target_function *f, uint64_t where) {
+/* Plans the hook at *where, an offset in the arena, and moves that on. */
+static enum ct_hook_skip_reason add_hook(const struct subject *j, struct ct_target_function *f, uint64_t *where) {
     struct ct_target_work *w = j->work;
     struct ct_target_hook *hook = &w->hooks[w->hook_count];
     size_t length;
     enum ct_hook_skip_reason reason =
-        plan_one(j, w->arena->bytes + where, w->arena->address + where, &length, &hook->plan);
-    if (reason) {
-        if (j->action == CT_ACTION_RECORD)
-            count_skip(w, f, reason);
-        return 0;
-    }
+        plan_one(j, w->arena->bytes + *where, w->arena->address + *where, &length, &hook->plan);
+    if (reason)
+        return reason;
     hook->function_id = (uint64_t)w->module->id << 32 | (uint64_t)(f - w->module->functions);
     hook->action = (uint8_t)j->action;
     hook->special = (uint8_t)j->class.special;
-    hook->entry_only = f->entry_only = (uint8_t)j->class.entry_only;
+    hook->entry_only = (uint8_t)j->class.entry_only;
     hook->service = j->class.service;
     w->hook_count++;
     f->hook = 0; /* it has one */
+    *where += ct_target_round(length, 8);
+    if (j->action == CT_ACTION_PASS)
+        return CT_HOOK_SKIP_NONE;
+    f->entry_only = hook->entry_only;
     if (j->action == CT_ACTION_RECORD) {
         w->module->hooked++;
         w->module->entry_only += j->class.entry_only != CT_HOOK_ENTRY_ONLY_NONE;
     }
-    return ct_target_round(length, 8);
+    return CT_HOOK_SKIP_NONE;
 }
 
-/* ---- a module ---- */
+/* ---- what to do with a function ---- */
 
-/* Decides what to do with a function. Returns false if it gets no hook; it has been counted then. */
-static bool decide_action(struct subject *j, const struct selection *selection, struct ct_target_function *f) {
+static struct ct_function_class class_of(const struct subject *j, const struct ct_target_function *f) {
     const struct ct_scan *scan = &j->work->scans[j->text];
     const struct ct_scan_func *func = &scan->funcs[j->index];
     struct ct_function_facts facts = {
@@ -236,7 +245,12 @@ static bool decide_action(struct subject *j, const struct selection *selection, 
         .reads_code = j->work->reads_code,
         .no_unwinder = j->work->no_unwinder,
     };
-    j->class = ct_classify(&facts);
+    return ct_classify(&facts);
+}
+
+/* Decides what to do with a function. Returns false if it gets no hook; it has been counted then. */
+static bool decide_action(struct subject *j, const struct selection *selection, struct ct_target_function *f) {
+    j->class = class_of(j, f);
     enum ct_hook_skip_reason skip = j->class.skip;
     if (!skip && !is_selected(selection, f->name))
         skip = CT_HOOK_SKIP_FILTERED;
@@ -250,6 +264,104 @@ static bool decide_action(struct subject *j, const struct selection *selection, 
         count_skip(j->work, f, skip);
     return wanted;
 }
+
+/* ---- short functions that need room in a neighbour ---- */
+
+struct ct_target_late {
+    struct subject subject;
+    size_t function; /* in the module */
+    size_t hook;     /* the place that is kept for it; without patches, it is taken out in the end */
+};
+
+static void note_late(const struct subject *j, size_t function) {
+    struct ct_target_work *w = j->work;
+    if (!ct_grow(&w->late, &w->late_capacity, w->late_count, sizeof *w->late, 64)) {
+        if (j->action == CT_ACTION_RECORD)
+            count_skip(w, &w->module->functions[function], CT_HOOK_SKIP_NO_SPRINGBOARD);
+        return;
+    }
+    w->hooks[w->hook_count].plan = (struct ct_plan){.function = w->scans[j->text].funcs[j->index].start};
+    w->late[w->late_count++] = (struct ct_target_late){*j, function, w->hook_count++};
+}
+
+/* Plans a hook, or notes why there is none. A function that is not to be recorded has already been counted. */
+static void try_hook(const struct subject *j, struct ct_target_function *f, uint64_t *where) {
+    enum ct_hook_skip_reason reason = add_hook(j, f, where);
+    if (reason == CT_HOOK_SKIP_NO_SPRINGBOARD)
+        note_late(j, (size_t)(f - j->work->module->functions));
+    else if (reason && j->action == CT_ACTION_RECORD)
+        count_skip(j->work, f, reason);
+}
+
+/* Gives a function that is not recorded a stub that does nothing, so that its bytes have room. */
+static bool add_host(const struct ct_target_late *late, uint64_t *where) {
+    struct ct_target_work *w = late->subject.work;
+    const struct ct_scan *scan = &w->scans[late->subject.text];
+    const struct ct_scan_func *guest = &scan->funcs[late->subject.index];
+    uint64_t low =
+        guest->start > scan->start + CT_SPRINGBOARD_REACH ? guest->start - CT_SPRINGBOARD_REACH : scan->start;
+    for (size_t i = ct_scan_after(scan, low);
+         i < scan->func_count && scan->funcs[i].start < guest->start + CT_SPRINGBOARD_REACH; i++) {
+        struct ct_target_function *f = &w->module->functions[late->function - late->subject.index + i];
+        struct subject j = {.work = w, .text = late->subject.text, .index = i, .action = CT_ACTION_PASS};
+        if (f->hook >= 0 || f->skip != CT_HOOK_SKIP_FILTERED ||
+            !ct_springboards_may_host(scan, i, guest->start, guest->end))
+            continue;
+        j.class = class_of(&j, f);
+        if (!j.class.special && !add_hook(&j, f, where))
+            return true;
+    }
+    return false;
+}
+
+static enum ct_hook_skip_reason add_late(const struct ct_target_late *late, uint64_t *where) {
+    struct ct_target_work *w = late->subject.work;
+    enum ct_hook_skip_reason reason = add_hook(&late->subject, &w->module->functions[late->function], where);
+    if (!reason)
+        w->hooks[late->hook] = w->hooks[--w->hook_count];
+    return reason;
+}
+
+/* Plans what waits, as long as there is room for stubs before `limit`. */
+static void plan_late(struct ct_target_work *w, uint64_t *where, uint64_t limit) {
+    size_t done = 0;
+    for (; done < w->late_count && limit - *where >= 2 * CT_STUB_MAX; done++) {
+        const struct ct_target_late *late = &w->late[done];
+        enum ct_hook_skip_reason reason = add_late(late, where);
+        if (reason == CT_HOOK_SKIP_NO_SPRINGBOARD && !late->subject.class.special && add_host(late, where))
+            reason = add_late(late, where);
+        if (reason && late->subject.action == CT_ACTION_RECORD)
+            count_skip(w, &w->module->functions[late->function], reason);
+    }
+    w->late_count -= done;
+    if (w->late_count)
+        memmove(w->late, w->late + done, w->late_count * sizeof *w->late);
+}
+
+static int compare_hooks(const void *a, const void *b) {
+    const struct ct_target_hook *left = a, *right = b;
+    return left->plan.function < right->plan.function ? -1 : left->plan.function > right->plan.function;
+}
+
+/* Brings the hooks into the order of their functions. The first `sorted` of them are; the others are few hosts. */
+static void sort_hooks(struct ct_target_work *w, size_t sorted) {
+    size_t late = w->hook_count - sorted, to = w->hook_count;
+    struct ct_target_hook *tail = late ? malloc(late * sizeof *tail) : NULL;
+    if (!tail) {
+        if (late)
+            qsort(w->hooks, w->hook_count, sizeof *w->hooks, compare_hooks);
+        return;
+    }
+    memcpy(tail, w->hooks + sorted, late * sizeof *tail);
+    qsort(tail, late, sizeof *tail, compare_hooks);
+    while (late) {
+        bool from_tail = !sorted || compare_hooks(&tail[late - 1], &w->hooks[sorted - 1]) > 0;
+        w->hooks[--to] = from_tail ? tail[--late] : w->hooks[--sorted];
+    }
+    free(tail);
+}
+
+/* ---- a module ---- */
 
 static void fill_function(const struct ct_target_image *image, size_t i, struct ct_target_function *out) {
     const struct ct_image_function *f = (const struct ct_image_function *)ct_image_at(image, image->functions) + i;
@@ -275,7 +387,7 @@ static void plan_text(struct ct_target_work *w, const struct selection *selectio
             w->leftover_count++;
             continue;
         }
-        w->slot_used += add_hook(&j, f, w->slot_used);
+        try_hook(&j, f, &w->slot_used);
     }
 }
 
@@ -289,6 +401,11 @@ void ct_target_hooks_plan(struct ct_target_work *w) {
     w->module->function_count = w->source->image->function_count;
     for (size_t text = 0; text < w->source->text_count; text++)
         plan_text(w, &selection, text, &at);
+    size_t sorted = w->hook_count;
+    if (!w->leftover_count)
+        plan_late(w, &w->slot_used, w->slot_end);
+    if (!w->late_count) /* else places are kept; ct_target_hooks_plan_rest sorts them */
+        sort_hooks(w, sorted);
 }
 
 void ct_target_hooks_plan_rest(struct ct_target_work *w) {
@@ -310,6 +427,12 @@ void ct_target_hooks_plan_rest(struct ct_target_work *w) {
                     count_skip(w, f, CT_HOOK_SKIP_OUT_OF_REACH);
                 continue;
             }
-            arena->used += add_hook(&j, f, arena->used);
+            try_hook(&j, f, &arena->used);
         }
+    plan_late(w, &arena->used, arena->size);
+    for (size_t i = 0; i < w->late_count; i++)
+        if (w->late[i].subject.action == CT_ACTION_RECORD)
+            count_skip(w, &w->module->functions[w->late[i].function], CT_HOOK_SKIP_OUT_OF_REACH);
+    w->late_count = 0;
+    qsort(w->hooks, w->hook_count, sizeof *w->hooks, compare_hooks);
 }

@@ -309,11 +309,6 @@ static void plan_module(struct ct_target_pool *pool, void *arg, size_t i) {
         ct_target_hooks_plan(&w->works[i]);
 }
 
-static int compare_hooks(const void *a, const void *b) {
-    const struct ct_target_hook *left = a, *right = b;
-    return left->plan.function < right->plan.function ? -1 : left->plan.function > right->plan.function;
-}
-
 static void plan_rest(struct whole *w) {
     for (size_t i = 0; i < w->arena_count; i++) {
         w->arenas[i].used = 0;
@@ -322,23 +317,24 @@ static void plan_rest(struct whole *w) {
                 w->arenas[i].used = w->works[k].slot_used;
     }
     for (size_t i = 0; i < w->source_count; i++)
-        if (w->works[i].leftover_count) {
+        if (w->works[i].leftover_count || w->works[i].late_count)
             ct_target_hooks_plan_rest(&w->works[i]);
-            qsort(w->works[i].hooks, w->works[i].hook_count, sizeof *w->works[i].hooks, compare_hooks);
-        }
 }
 
-/* Closes the gaps between the modules' hooks and numbers the hooks. */
+/* Closes the gaps between the modules' hooks, and those of functions that got none, and numbers the hooks. */
 static void number_hooks(struct whole *w) {
     for (size_t i = 0; i < w->source_count; i++) {
         struct ct_target_work *work = &w->works[i];
-        struct ct_target_hook *to = w->plan.hooks + w->plan.hook_count;
         w->first_hook[i] = w->plan.hook_count;
-        memmove(to, work->hooks, work->hook_count * sizeof *to);
         for (size_t k = 0; k < work->hook_count; k++) {
+            struct ct_target_hook *to = &w->plan.hooks[w->plan.hook_count], *from = &work->hooks[k];
+            if (!from->plan.patch_count)
+                continue;
+            if (to != from)
+                *to = *from;
             uint32_t n = w->options->first_hook + (uint32_t)w->plan.hook_count++;
-            work->module->functions[(uint32_t)to[k].function_id].hook = (int32_t)n;
-            memcpy(work->arena->bytes + (to[k].plan.stub - work->arena->address) + CT_STUB_NUMBER, &n, sizeof n);
+            work->module->functions[(uint32_t)to->function_id].hook = (int32_t)n;
+            memcpy(work->arena->bytes + (to->plan.stub - work->arena->address) + CT_STUB_NUMBER, &n, sizeof n);
         }
     }
     w->first_hook[w->source_count] = w->plan.hook_count;
@@ -459,9 +455,8 @@ void ct_target_plan_free(struct ct_target_plan *plan) {
     free(w);
 }
 
-/* Functions may be inside others, so the pc may be in the patch of any function that starts a little before it: tries
- * all of these. */
-static uint64_t moved_in(const struct ct_target_plan *plan, size_t first, size_t end, uint64_t pc, bool in_call) {
+/* The number of hooks in [first, end) whose functions start at pc or before, plus `first`. */
+static size_t hooks_up_to(const struct ct_target_plan *plan, size_t first, size_t end, uint64_t pc) {
     size_t low = first, high = end;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -470,12 +465,31 @@ static uint64_t moved_in(const struct ct_target_plan *plan, size_t first, size_t
         else
             high = middle;
     }
+    return low;
+}
+
+/* Functions may be inside others, so the pc may be in the patch of any function that starts a little before it: tries
+ * all of these. */
+static uint64_t moved_in(const struct ct_target_plan *plan, size_t first, size_t end, uint64_t pc, bool in_call) {
+    size_t low = hooks_up_to(plan, first, end, pc);
     for (; low > first && pc - plan->hooks[low - 1].plan.function < LONGEST_MOVE; low--) {
         uint64_t to = ct_plan_moved(&plan->hooks[low - 1].plan, pc, in_call);
         if (to)
             return to;
     }
     return 0;
+}
+
+const struct ct_target_hook *ct_target_plan_hook(const struct ct_target_plan *plan, uint64_t function) {
+    const struct whole *w = (const struct whole *)plan;
+    for (size_t i = 0; i < plan->module_count; i++) {
+        if (function < plan->modules[i].start || function >= plan->modules[i].end)
+            continue;
+        size_t low = hooks_up_to(plan, w->first_hook[i], w->first_hook[i + 1], function);
+        bool found = low > w->first_hook[i] && plan->hooks[low - 1].plan.function == function;
+        return found ? &plan->hooks[low - 1] : NULL;
+    }
+    return NULL;
 }
 
 uint64_t ct_target_plan_moved(const struct ct_target_plan *plan, uint64_t pc, bool in_call) {

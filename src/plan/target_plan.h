@@ -118,6 +118,9 @@ bool ct_target_is_code(const struct ct_os_map *map);
 const struct ct_target_known *ct_target_find_known(const struct ct_target_known *known, size_t count,
                                                    const struct ct_os_map *map);
 
+/* The hook of the function at this run address; NULL: it has none. */
+const struct ct_target_hook *ct_target_plan_hook(const struct ct_target_plan *plan, uint64_t function);
+
 /* Where a thread that is stopped at pc must continue once the hooks are installed; 0: at pc. */
 uint64_t ct_target_plan_moved(const struct ct_target_plan *plan, uint64_t pc, bool in_call);
 

@@ -3,11 +3,8 @@
 #include "remote/frames.h"
 #include "remote/remote_internal.h"
 #include <contrail/status.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <dirent.h>
-#include <sys/stat.h>
 
 #define STACKS    4             /* how many stacks a thread's handlers are followed over */
 #define STACK_MAX (16ull << 20) /* a coroutine's stack may be a corner of a large heap */
@@ -134,41 +131,4 @@ bool ct_remote_comes_to(struct ct_remote *remote, bool (*is_ours)(const void *ar
             return true;
     }
     return ct_remote_is_over(remote);
-}
-
-int ct_remote_inner_pid(const struct ct_remote *remote) {
-    char path[64], line[512];
-    int inner = ct_remote_pid(remote);
-    snprintf(path, sizeof path, "/proc/%d/status", inner);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        if (strncmp(line, "NSpid:", 6))
-            continue;
-        const char *last = strrchr(line, '\t'); /* the innermost namespace is last */
-        inner = last ? atoi(last + 1) : inner;
-    }
-    if (file)
-        fclose(file);
-    return inner;
-}
-
-long ct_remote_namespace(int pid) {
-    char path[64];
-    struct stat info;
-    snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
-    return stat(path, &info) ? -1 : (long)info.st_ino;
-}
-
-int ct_remote_outer_pid(int other, int inner) {
-    DIR *directory = opendir("/proc");
-    long wanted = ct_remote_namespace(other);
-    int found = 0;
-    for (struct dirent *entry; directory && !found && (entry = readdir(directory));) {
-        int pid = atoi(entry->d_name);
-        if (pid > 0 && ct_remote_namespace(pid) == wanted && ct_remote_inner_number(pid, pid) == inner)
-            found = pid;
-    }
-    if (directory)
-        closedir(directory);
-    return found;
 }

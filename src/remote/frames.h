@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames on the stacks of a stopped process: of signal handlers that have not returned. And numbers in pid
- * namespaces. */
+/* Frames on the stacks of a stopped process: of signal handlers that have not returned. */
 #ifndef CT_REMOTE_FRAMES_H
 #define CT_REMOTE_FRAMES_H
 
@@ -21,16 +20,5 @@ int ct_remote_each_frame(struct ct_remote *remote, uint64_t sp, int (*each)(void
 /* Is a thread at an address for which `is_ours` returns true, or will it be when its handlers have returned? Also true
  * if there is no time to check all of them. */
 bool ct_remote_comes_to(struct ct_remote *remote, bool (*is_ours)(const void *arg, uint64_t pc), const void *arg);
-
-/* Our number of the process that has the number `inner` in the pid namespace of process `other`; 0: none. */
-int ct_remote_outer_pid(int other, int inner);
-/* Identifies the pid namespace of a process; -1: unknown. */
-long ct_remote_namespace(int pid);
-/* The number that a thread has in its own pid namespace; -1: no such thread. */
-int ct_remote_inner_number(int pid, int tid);
-/* Our number of the thread of process `pid` that has the number `inner` in its own pid namespace; 0: none. */
-int ct_remote_outer_tid(int pid, int inner);
-/* The process's number in its own pid namespace. */
-int ct_remote_inner_pid(const struct ct_remote *remote);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What /proc shows about a process and its threads. */
 #include "isa/machine.h"
-#include "remote/frames.h"
 #include "remote/remote_internal.h"
 
 #include <dirent.h>
@@ -40,27 +39,6 @@ long ct_remote_status_number(int pid, int tid, const char *title, bool last) {
         if (!last)
             return value;
     }
-}
-
-int ct_remote_inner_number(int pid, int tid) {
-    return (int)ct_remote_status_number(pid, tid, "NSpid:", true);
-}
-
-int ct_remote_outer_tid(int pid, int inner) {
-    char path[64];
-    int found = 0;
-    if (ct_remote_inner_number(pid, inner) == inner)
-        return inner;
-    (void)snprintf(path, sizeof path, "/proc/%d/task", pid);
-    DIR *tasks = opendir(path);
-    for (struct dirent *entry; tasks && !found && (entry = readdir(tasks));) {
-        int tid = atoi(entry->d_name);
-        if (tid > 0 && ct_remote_inner_number(pid, tid) == inner)
-            found = tid;
-    }
-    if (tasks)
-        (void)closedir(tasks);
-    return found;
 }
 
 bool ct_remote_has_inner_numbers(int pid) {

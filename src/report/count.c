@@ -59,14 +59,28 @@ static void count_call(struct ct_counter *c, const struct ct_trace_event *event)
         c->failed = true;
 }
 
+/* The times of single calls, for comparisons. */
+static void count_spread(struct ct_counter *c, struct ct_tally *tally, const struct ct_frame *frame) {
+    uint64_t ns = frame->self_ns;
+    if (c->spread == CT_REPORT_SPREAD_CPU)
+        ns = ct_off_rest(ns, &frame->off_self);
+    tally->squares += (double)ns * (double)ns;
+    if (!ct_histogram_add(&tally->spread, ns))
+        c->failed = true;
+}
+
 static void count_time(struct ct_counter *c, const struct ct_frame *frame, uint64_t end_ns) {
     struct ct_tally *tally = frame->user;
     uint64_t duration = ct_frames_duration(&c->frames, frame, end_ns);
     tally->total_ns += ct_frames_close_time(&c->frames, &tally->open_time, end_ns);
+    ct_frames_close_off(&c->frames, &tally->open_time, &tally->total_off);
     tally->sum_ns += duration;
     tally->self_ns += frame->self_ns;
+    ct_off_add(&tally->self_off, &frame->off_self);
     if (!ct_histogram_add(&tally->times, duration))
         c->failed = true;
+    if (c->spread)
+        count_spread(c, tally, frame);
 }
 
 static void count_end(struct ct_counter *c, const struct ct_trace_event *event) {
@@ -150,6 +164,8 @@ int ct_count_thread(struct ct_counter *c, size_t thread) {
         count_open(c, ct_scan_end(&scan));
         count_gaps(c, &scan);
         c->totals.threads++;
+        c->totals.waited_ns += ct_scan_waited(&scan);
+        c->totals.cpu_threads += ct_scan_has_cpu(&scan);
     }
     ct_scan_close(&scan);
     return status ? status : c->failed ? CT_ERR_NO_MEMORY : 0;

@@ -10,6 +10,8 @@
 
 struct ct_count_totals {
     uint64_t events, calls, exceptions, open, unpaired, gaps, lost, gap_ns, threads;
+    uint64_t waited_ns;   /* for the recorder */
+    uint64_t cpu_threads; /* whose time off the processor is known */
 };
 
 /* Zeroed, with the first six fields set. One thread uses a counter; several counters may read one trace, each a
@@ -22,6 +24,7 @@ struct ct_counter {
     const struct ct_select *select;
     const struct ct_fits *fits; /* NULL: all calls */
     struct ct_frames frames;    /* reused from thread to thread for its memory */
+    enum ct_report_spread spread;
     struct ct_count_totals totals;
     /* the thread that is being read */
     size_t process, thread;

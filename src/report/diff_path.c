@@ -5,6 +5,7 @@
  * depths below. Functions outside the selection are left out, so a depth here counts selected frames only. */
 #include "base/grow.h"
 #include "report/diff.h"
+#include "report/fits.h"
 #include "abi/atf.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,10 @@ enum { MAX_DEPTH = 1 << 20 }; /* deeper calls count as this deep: such a file is
 
 struct walker {
     struct ct_trace_cursor *cursor;
+    const struct ct_select *select;
+    struct ct_fits *fits; /* NULL: all calls */
     struct ct_function_cache *names;
-    size_t process;
+    size_t process, thread;
     uint32_t *outer; /* [d]: selected frames among the d outermost ones */
     size_t count, capacity;
     struct ct_diff_call call; /* the last call that was read; known NULL: there are no more */
@@ -37,6 +40,8 @@ static bool next_call(struct walker *w) {
     struct ct_trace_event event;
     w->call.known = NULL;
     while (ct_trace_cursor_next(w->cursor, &event)) {
+        if (w->select->to_ns && event.timestamp_ns >= w->select->to_ns)
+            return false;
         if (event.kind != CT_TRACE_CALL)
             continue;
         const struct ct_cached_function *known = ct_function_cache_get(w->names, w->process, event.function_id);
@@ -47,7 +52,8 @@ static bool next_call(struct walker *w) {
             w->failed = true;
             return false;
         }
-        bool selected = known->function_fits && known->module_fits;
+        bool selected = known->function_fits && known->module_fits && event.timestamp_ns >= w->select->from_ns &&
+                        ct_fits_call(w->fits, w->thread, event.sequence);
         w->outer[depth + 1] = w->outer[depth] + selected;
         w->count = depth + 2;
         if (!selected)
@@ -123,16 +129,20 @@ static int compare_paths(struct ct_diff_path *path, struct walker w[CT_DIFF_SIDE
 
 /* ---- main threads ---- */
 
-/* Main thread of the process that was recorded first: the thread with the process's number, or else the first.
- * SIZE_MAX: none. */
-static size_t main_thread(const struct ct_trace *trace) {
-    size_t process = 0, found = SIZE_MAX;
-    for (size_t i = 1; i < ct_trace_process_count(trace); i++)
-        if (ct_trace_process_at(trace, i)->time_start_ns < ct_trace_process_at(trace, process)->time_start_ns)
-            process = i;
+/* Main thread of the selected process that was recorded first: the thread with the process's number, or else the first;
+ * of the selected threads. SIZE_MAX: none. */
+static size_t main_thread(const struct ct_trace *trace, const struct ct_select *select) {
+    size_t process = SIZE_MAX, found = SIZE_MAX;
+    for (size_t i = 0; i < ct_trace_thread_count(trace); i++) {
+        size_t candidate = ct_trace_thread_at(trace, i)->process;
+        if (ct_select_thread(select, trace, i) &&
+            (process == SIZE_MAX ||
+             ct_trace_process_at(trace, candidate)->time_start_ns < ct_trace_process_at(trace, process)->time_start_ns))
+            process = candidate;
+    }
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++) {
         const struct ct_trace_thread *t = ct_trace_thread_at(trace, i);
-        if (t->process != process)
+        if (t->process != process || !ct_select_thread(select, trace, i))
             continue;
         if (t->tid == (uint32_t)ct_trace_process_at(trace, process)->pid)
             return i;
@@ -142,24 +152,37 @@ static size_t main_thread(const struct ct_trace *trace) {
     return found;
 }
 
-int ct_diff_paths(struct ct_diff *d, struct ct_trace *const traces[CT_DIFF_SIDES], uint64_t next) {
+static int open_walker(struct walker *w, struct ct_trace *trace, const char *const *directories) {
+    struct ct_facts facts;
+    int status = ct_facts_load(&facts, trace);
+    if (status)
+        return status;
+    w->process = ct_trace_thread_at(trace, w->thread)->process;
+    status = ct_fits_make(&w->fits, trace, &facts, w->select, CT_FITS_WHERE, directories);
+    ct_facts_free(&facts);
+    return status ? status : ct_trace_cursor_open_thread(&w->cursor, trace, w->thread, 0);
+}
+
+int ct_diff_paths(struct ct_diff *d, struct ct_trace *const traces[CT_DIFF_SIDES],
+                  const struct ct_diff_options *options) {
     struct walker w[CT_DIFF_SIDES] = {0};
     int status = 0;
     bool complete = true;
     for (int s = 0; s < CT_DIFF_SIDES; s++) {
-        d->path.thread[s] = main_thread(traces[s]);
+        w[s].thread = d->path.thread[s] = main_thread(traces[s], &options->select[s]);
         complete = complete && d->path.thread[s] != SIZE_MAX;
     }
     for (int s = 0; s < CT_DIFF_SIDES && complete && !status; s++) {
         w[s].names = &d->names[s];
-        w[s].process = ct_trace_thread_at(traces[s], d->path.thread[s])->process;
-        status = ct_trace_cursor_open_thread(&w[s].cursor, traces[s], d->path.thread[s], 0);
+        w[s].select = &options->select[s];
+        status = open_walker(&w[s], traces[s], options->directories);
     }
     if (complete && !status)
-        status = compare_paths(&d->path, w, next);
+        status = compare_paths(&d->path, w, options->next);
     for (int s = 0; s < CT_DIFF_SIDES; s++) {
         if (w[s].cursor)
             ct_trace_cursor_close(w[s].cursor);
+        ct_fits_free(w[s].fits);
         free(w[s].outer);
     }
     return status;

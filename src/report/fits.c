@@ -63,12 +63,12 @@ static bool has_mark(const struct marks *m, uint64_t at) {
     return chunk < m->count && m->chunks[chunk] && m->chunks[chunk][bit / WORD_BITS] >> bit % WORD_BITS & 1;
 }
 
-bool ct_fits_call(const struct ct_fits *fits, size_t thread, uint64_t sequence) {
-    return !fits || has_mark(&fits->fit[thread], sequence);
+bool ct_fits_marked(const struct ct_fits *fits, size_t thread, uint64_t sequence) {
+    return has_mark(&fits->fit[thread], sequence);
 }
 
-bool ct_fits_keeps(const struct ct_fits *fits, size_t thread, uint64_t sequence) {
-    return !fits || has_mark(&fits->kept[thread], sequence);
+bool ct_fits_marked_kept(const struct ct_fits *fits, size_t thread, uint64_t sequence) {
+    return has_mark(&fits->kept[thread], sequence);
 }
 
 static void mark_fit(struct pass *p, uint64_t sequence) {
@@ -140,13 +140,15 @@ static void end_call(struct pass *p, const struct ct_frame *frame, uint64_t end_
     struct ct_where_call call = {
         .depth = frame->called_at,
         .ended = end_ns != 0,
-        .duration_ns = end_ns > frame->began_ns ? end_ns - frame->began_ns : 0,
+        .duration_ns = ct_frames_lasted(&p->frames, frame, end_ns),
         .self_ns = frame->self_ns,
         .detail = frame->detail,
         .end_detail = p->event && p->event->kind == CT_TRACE_RETURN ? p->event->detail : CT_TRACE_NO_DETAIL,
     };
     if (r->candidate && ask(p, r->known, &call) == CT_WHERE_YES) {
         mark_fit(p, frame->sequence);
+        if (p->event && end_ns)
+            mark_fit(p, p->event->sequence);
         r->kept = true;
     }
     if (r->kept) {
@@ -299,6 +301,15 @@ static void free_marks(struct marks *marks, size_t threads) {
         free(marks[i].chunks);
     }
     free(marks);
+}
+
+uint64_t ct_fits_kept(const struct ct_fits *fits) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < fits->thread_count; i++)
+        for (size_t k = 0; k < fits->kept[i].count; k++)
+            for (size_t w = 0; fits->kept[i].chunks[k] && w < CHUNK_BITS / WORD_BITS; w++)
+                count += (uint64_t)__builtin_popcountll(fits->kept[i].chunks[k][w]);
+    return count;
 }
 
 void ct_fits_free(struct ct_fits *fits) {

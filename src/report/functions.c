@@ -49,6 +49,16 @@ static struct ct_report_row *add_row(struct part *part) {
     return &part->rows[part->count++];
 }
 
+static void put_cpu(struct ct_report_row *row, const struct ct_tally *t) {
+    row->cpu_ns = ct_off_rest(t->self_ns, &t->self_off);
+    row->blocked_ns = t->self_off.ns[CT_OFF_BLOCKED];
+    row->preempted_ns = t->self_off.ns[CT_OFF_PREEMPTED];
+    row->unknown_ns = t->self_off.ns[CT_OFF_UNKNOWN];
+    row->total_cpu_ns = ct_off_rest(t->total_ns, &t->total_off);
+    row->total_blocked_ns = t->total_off.ns[CT_OFF_BLOCKED];
+    row->total_preempted_ns = t->total_off.ns[CT_OFF_PREEMPTED];
+}
+
 static struct ct_report_row row_of(const struct ct_tally *t, size_t thread) {
     uint64_t timed = t->times.count;
     return (struct ct_report_row){
@@ -68,6 +78,10 @@ static struct ct_report_row row_of(const struct ct_tally *t, size_t thread) {
         .open = t->open,
         .unpaired = t->unpaired,
         .entry_only = t->entry_only,
+        .spread = {.squares = t->squares,
+                   .p25_ns = ct_histogram_at(&t->spread, 0.25),
+                   .p50_ns = ct_histogram_at(&t->spread, 0.50),
+                   .p75_ns = ct_histogram_at(&t->spread, 0.75)},
     };
 }
 
@@ -80,6 +94,7 @@ static int make_rows(struct part *part, const struct ct_table *tallies, size_t t
         if (!row)
             return CT_ERR_NO_MEMORY;
         *row = row_of(tally, thread);
+        put_cpu(row, tally);
     }
     return 0;
 }
@@ -109,6 +124,7 @@ static void *run_worker(void *arg) {
                                      .names = &job->names,
                                      .facts = job->facts,
                                      .tallies = &w->tallies,
+                                     .spread = job->options->spread,
                                      .select = &job->options->select,
                                      .fits = job->fits};
     w->status = count_threads(w);
@@ -253,6 +269,8 @@ static void add_totals(struct ct_report *r, const struct ct_count_totals *t) {
     r->lost += t->lost;
     r->gap_ns += t->gap_ns;
     r->threads += t->threads;
+    r->waited_ns += t->waited_ns;
+    r->cpu_threads += t->cpu_threads;
 }
 
 static int gather_rows(struct ct_report *r, struct job *job, struct worker *workers, unsigned count) {

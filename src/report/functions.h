@@ -5,7 +5,11 @@
  * self    total without the calls that it made
  * avg, max, percentiles   of the time between call and end, of every call
  *
- * Calls that were open at the end are closed there. Calls whose end was lost count as calls and have no time; ends
+ * cpu, blocked, preempted   parts of self, where switches were recorded: on a processor; off it, waiting for something;
+ *         off it, able to run
+ *
+ * Calls that were open at the end last until the recording ended. Calls whose end was lost count as calls and have no
+ * time; ends
  * whose call was lost are counted as unpaired. Time in gaps counts for no function. Of calls that overlap the selected
  * time, only the part in it counts. Memory grows with the number of
  * functions, not of events. Threads of the trace are read in parallel. */
@@ -13,13 +17,18 @@
 #define CT_REPORT_FUNCTIONS_H
 
 #include "report/function_cache.h"
+#include "report/tally.h"
 #include <contrail/trace.h>
 
 /* The only list; the names are what the user types. */
 #define CT_REPORT_SORT_LIST(X)                                                                                         \
     X(TOTAL, "total")                                                                                                  \
     X(SELF, "self")                                                                                                    \
-    X(CALLS, "calls") X(AVG, "avg") X(MAX, "max") X(P50, "p50") X(P95, "p95") X(P99, "p99") X(NAME, "name")
+    X(CALLS, "calls")                                                                                                  \
+    X(AVG, "avg")                                                                                                      \
+    X(MAX, "max")                                                                                                      \
+    X(P50, "p50")                                                                                                      \
+    X(P95, "p95") X(P99, "p99") X(CPU, "cpu") X(BLOCKED, "blocked") X(PREEMPTED, "preempted") X(NAME, "name")
 enum ct_report_sort {
 #define CT_REPORT_SORT_ENUM(name, output) CT_REPORT_BY_##name,
     CT_REPORT_SORT_LIST(CT_REPORT_SORT_ENUM)
@@ -32,6 +41,7 @@ struct ct_report_options {
     uint64_t limit; /* rows; 0: all */
     uint64_t min_calls;
     bool per_thread;
+    enum ct_report_spread spread;
     unsigned workers;               /* 0: one per processor */
     const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
 };
@@ -45,10 +55,17 @@ struct ct_report_row {
     uint64_t calls;
     uint64_t timed; /* calls with a time */
     uint64_t total_ns, self_ns, avg_ns, max_ns, p50_ns, p95_ns, p99_ns;
-    uint64_t exceptions; /* calls that were left by an exception or a longjmp */
-    uint64_t open;       /* calls that were open at the end */
-    uint64_t unpaired;   /* calls whose end was lost, and ends whose call was lost */
-    bool entry_only;     /* no times */
+    uint64_t cpu_ns, blocked_ns, preempted_ns;                   /* of self; all 0 when not recorded */
+    uint64_t total_cpu_ns, total_blocked_ns, total_preempted_ns; /* of total */
+    uint64_t unknown_ns;                                         /* of self: switches were lost. cpu has none of it */
+    uint64_t exceptions;                                         /* calls that were left by an exception or a longjmp */
+    uint64_t open;                                               /* calls that were open at the end */
+    uint64_t unpaired; /* calls whose end was lost, and ends whose call was lost */
+    bool entry_only;   /* no times */
+    struct {
+        double squares; /* sum */
+        uint64_t p25_ns, p50_ns, p75_ns;
+    } spread; /* of single calls' self or CPU times, when the options ask for it */
 };
 
 struct ct_report {
@@ -57,7 +74,9 @@ struct ct_report {
     uint64_t matched; /* rows before the limit */
     uint64_t events, calls, exceptions, open, unpaired;
     uint64_t gaps, lost, gap_ns; /* gaps in the threads that were read, events lost there, their time */
+    uint64_t waited_ns;          /* by threads, for the recorder; no call has it */
     uint64_t threads;            /* that were read */
+    uint64_t cpu_threads;        /* of them: those with time on and off the processor */
     struct ct_function_cache names;
 };
 

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the trace of a process holds. */
 #include "report/info.h"
+#include "trace/reader.h"
+#include "trace/waits.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* an idle thread with more events is not read without being asked */
+#define READ_AT_ONCE UINT64_C(5000000)
 
 static const struct ct_json_node *root_of(const struct ct_facts *facts, size_t process) {
     return ct_json_root(facts->trees[process]);
@@ -138,20 +143,23 @@ static int read_threads(struct ct_info *info, struct ct_trace *trace, size_t pro
 }
 
 static int count_kinds(struct ct_info *info, struct ct_trace *trace) {
-    uint64_t kinds[4] = {0};
+    uint64_t kinds[4] = {0}, signals = 0;
     for (size_t i = 0; i < info->thread_count; i++) {
         struct ct_trace_cursor *cursor;
         struct ct_trace_event event;
         int status = ct_trace_cursor_open_thread(&cursor, trace, info->threads[i], 0);
         if (status)
             return status;
-        while (ct_trace_cursor_next(cursor, &event))
+        while (ct_trace_cursor_next(cursor, &event)) {
             kinds[event.kind & 3]++;
+            signals += event.kind == CT_TRACE_EXCEPTION && !event.function_id;
+        }
         ct_trace_cursor_close(cursor);
     }
     info->calls = kinds[CT_TRACE_CALL];
     info->returns = kinds[CT_TRACE_RETURN];
-    info->exceptions = kinds[CT_TRACE_EXCEPTION];
+    info->exceptions = kinds[CT_TRACE_EXCEPTION] - signals;
+    info->signals = signals;
     info->counted = true;
     return 0;
 }
@@ -200,6 +208,9 @@ static void read_stalk(struct ct_info *info, const struct ct_json_node *root) {
 
 static int read_manifest(struct ct_info *info, const struct ct_json_node *root) {
     read_stalk(info, root);
+    info->parent_pid = (int)number_at(root, "parent_pid", NULL);
+    info->origin = text_at(root, "origin");
+    info->disk_bytes = ct_find_disk_bytes(info->process->directory);
     info->command_line = text_at(root, "command_line");
     info->redacted = ct_json_flag(ct_json_get(root, "redacted", NULL), false);
     info->tool = text_at(root, "tool");
@@ -256,6 +267,32 @@ static int read_missed(struct ct_info *info, const struct ct_json_node *list) {
     return 0;
 }
 
+static int read_times(struct ct_info *info, const struct ct_facts *facts, size_t process,
+                      const struct ct_json_node *root) {
+    struct ct_waits waits;
+    int status = ct_waits_of_process(&waits, facts, process);
+    if (status)
+        return status;
+    info->waited_ns = ct_waits_in(&waits, info->process->time_start_ns, info->process->recording_end_ns);
+    info->waits_more = waits.more;
+    info->waits_more_ns = waits.more_ns;
+    ct_waits_free(&waits);
+    info->cpu = ct_json_text(ct_json_get(root, "cpu", "state", NULL), "");
+    info->switches = number_at(root, "cpu", "switches");
+    info->switches_lost = number_at(root, "cpu", "lost");
+    return 0;
+}
+
+/* Traces of older recorders have only the name of the session. */
+static int read_wall(struct ct_info *info, const struct ct_trace *trace) {
+    struct ct_wall wall;
+    int status = ct_wall_load(&wall, trace);
+    if (!status && wall.count && info->process->time_start_ns)
+        ct_wall_text(&wall, info->process->time_start_ns, info->started);
+    ct_wall_free(&wall);
+    return status;
+}
+
 int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_facts *facts, size_t process,
                  bool count) {
     struct ct_info *info = calloc(1, sizeof *info);
@@ -263,10 +300,14 @@ int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_f
         return CT_ERR_NO_MEMORY;
     const struct ct_json_node *root = root_of(facts, process);
     info->process = ct_trace_process_at(trace, process);
-    if (info->process->time_end_ns > info->process->time_start_ns)
-        info->duration_ns = info->process->time_end_ns - info->process->time_start_ns;
+    if (info->process->recording_end_ns > info->process->recording_start_ns)
+        info->duration_ns = info->process->recording_end_ns - info->process->recording_start_ns;
     read_started(info);
-    int status = read_manifest(info, root);
+    int status = read_wall(info, trace);
+    if (!status)
+        status = read_manifest(info, root);
+    if (!status)
+        status = read_times(info, facts, process, root);
     if (!status)
         status = read_left(info, ct_json_get(root, "left_alone", NULL));
     if (!status)
@@ -281,6 +322,8 @@ int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_f
         status = count_kinds(info, trace);
     if (!status)
         status = ct_crash_make(&info->crash, trace, facts, process);
+    if (!status)
+        status = ct_idle_find(&info->idle, trace, facts, process, count ? UINT64_MAX : READ_AT_ONCE);
     if (status) {
         ct_info_free(info);
         return status;
@@ -299,6 +342,7 @@ void ct_info_free(struct ct_info *info) {
     free(info->threads);
     free(info->losses);
     ct_crash_free(info->crash);
+    ct_idle_free(&info->idle);
     free(info->left);
     free(info->missed);
     free(info);

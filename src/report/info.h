@@ -5,7 +5,9 @@
 #define CT_REPORT_INFO_H
 
 #include "report/crash.h"
+#include "report/idle.h"
 #include "trace/facts.h"
+#include "trace/wall.h"
 #include <contrail/hook.h>
 #include <contrail/session.h>
 
@@ -46,12 +48,18 @@ struct ct_info_window {
 
 struct ct_info {
     const struct ct_trace_process *process;
+    int parent_pid;     /* 0: not known */
+    const char *origin; /* "spawn", "attach", "fork", "exec", "" when not known */
     const char *command_line, *tool, *host, *os, *kernel, *arch; /* "" when not known */
     bool redacted;
-    char started[24]; /* local time, from the session's name; "" */
-    uint64_t duration_ns;
-    uint64_t events;                     /* events that can be read */
-    uint64_t calls, returns, exceptions; /* only when counted */
+    char started[CT_WALL_TEXT]; /* local time of the first event, or when the session was made (its name); "" */
+    uint64_t duration_ns;       /* of the recording; up to the last event when process->recording_known is false */
+    uint64_t waited_ns;         /* of it: a thread waited for the recorder */
+    uint64_t waits_more, waits_more_ns; /* waits that the manifest does not list */
+    const char *cpu;                    /* "recorded", why it is not, or "" */
+    uint64_t switches, switches_lost;
+    uint64_t events;                              /* events that can be read */
+    uint64_t calls, returns, exceptions, signals; /* only when counted */
     bool counted;
     uint64_t dropped; /* older events that --keep has deleted */
     uint64_t lost, abandoned, deep_calls, left_frames, guarded_calls;
@@ -68,6 +76,7 @@ struct ct_info {
     uint64_t functions, hooked, entry_only, skipped, parts; /* functions and skipped: without parts */
     uint64_t latency_p50_ns, latency_p99_ns, latency_max_ns, latency_samples;
     uint64_t plan_ns, pause_ns, lane_bytes;
+    uint64_t disk_bytes;    /* of all its files, as du counts */
     const char *end_reason; /* "exit", "signal", "detach", "exec", "disk", "" when not known */
     int64_t exit_code, signal;
     uint64_t detail, detail_lost; /* records */
@@ -79,6 +88,7 @@ struct ct_info {
     uint64_t stalk_threads, stalk_left, stalk_blocks, stalk_children;
     char stalk_events[256]; /* "12 call, 11 ret" */
     struct ct_crash *crash; /* signals, and calls that were open when the process died */
+    struct ct_idle_list idle;
 };
 
 /* `count`: reads all events too, to count calls and returns separately. */

@@ -84,6 +84,7 @@ static void events_json(const struct ct_info *info, struct ct_json *json) {
         ct_json_number(json, "calls", info->calls);
         ct_json_number(json, "returns", info->returns);
         ct_json_number(json, "exceptions", info->exceptions);
+        ct_json_number(json, "signals", info->signals);
     }
     if (info->dropped)
         ct_json_number(json, "dropped", info->dropped);
@@ -113,6 +114,7 @@ static void numbers_json(const struct ct_info *info, struct ct_json *json) {
     ct_json_number(json, "plan_ns", info->plan_ns);
     ct_json_number(json, "pause_ns", info->pause_ns);
     ct_json_number(json, "lane_bytes", info->lane_bytes);
+    ct_json_number(json, "disk_bytes", info->disk_bytes);
     ct_info_windows_json(info, json);
     ct_json_begin(json, "end", '{');
     ct_json_string(json, "reason", info->end_reason);
@@ -139,6 +141,8 @@ void ct_info_json(const struct ct_info *info, const struct ct_trace *trace, cons
     ct_json_begin(json, NULL, '{');
     ct_json_string(json, "directory", info->process->directory);
     ct_json_signed(json, "pid", info->process->pid);
+    ct_json_signed(json, "parent_pid", info->parent_pid);
+    ct_json_string(json, "origin", info->origin);
     ct_json_string(json, "command_line", info->command_line);
     ct_json_bool(json, "redacted", info->redacted);
     ct_json_string(json, "tool", info->tool);
@@ -150,11 +154,19 @@ void ct_info_json(const struct ct_info *info, const struct ct_trace *trace, cons
     ct_json_string(json, "started", info->started);
     ct_json_number(json, "time_start_ns", info->process->time_start_ns);
     ct_json_number(json, "time_end_ns", info->process->time_end_ns);
+    ct_json_number(json, "recording_start_ns", info->process->recording_start_ns);
+    ct_json_number(json, "recording_end_ns", info->process->recording_end_ns);
+    ct_json_bool(json, "recording_known", info->process->recording_known);
     ct_json_number(json, "duration_ns", info->duration_ns);
+    ct_json_number(json, "waited_ns", info->waited_ns);
+    ct_json_number(json, "waits_not_listed", info->waits_more);
+    ct_json_number(json, "waits_not_listed_ns", info->waits_more_ns);
+    ct_json_string(json, "cpu", info->cpu);
     events_json(info, json);
     numbers_json(info, json);
     stalk_json(info, json);
     threads_json(info, trace, facts, json);
+    ct_idle_json(&info->idle, trace, info->crash->process, json);
     ct_crash_json(info->crash, trace, json);
     modules_json(info, json);
     outside_json(info, json);

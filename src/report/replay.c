@@ -43,6 +43,12 @@ static bool is_early(const struct ct_replay_source *s, uint64_t time_ns) {
     return time_ns < s->replay->options->select.from_ns;
 }
 
+/* Calls were selected one by one: what is not a call is shown inside them only. */
+static bool is_elsewhere(const struct ct_replay_source *s) {
+    const struct ct_replay_options *options = s->replay->options;
+    return (options->select.where || options->one) && !shown_call(s, s->frames.running);
+}
+
 /* Decides whether the call is in a selected function, and how far below it. */
 static void place_call(const struct ct_replay_source *s, struct ct_replay_call *call,
                        const struct ct_replay_call *parent, const struct ct_cached_function *known) {
@@ -150,8 +156,8 @@ static void on_call(struct ct_replay_source *s) {
 static void end_call(struct ct_replay_source *s, struct ct_replay_call *call, uint64_t time_ns, uint64_t duration_ns,
                      enum ct_replay_end end) {
     struct ct_replay_lines *lines = &s->replay->lines;
-    bool too_short =
-        end != CT_REPLAY_LOST ? duration_ns < s->replay->options->min_ns : !call->kept && s->replay->options->min_ns;
+    uint64_t least = s->replay->options->min_ns; /* a call that waited for the recorder may have been kept too soon */
+    bool too_short = !call->kept && (end != CT_REPLAY_LOST ? duration_ns < least : least != 0);
     call->open = false;
     if (end == CT_REPLAY_RETURNED)
         call->line.end_detail = s->event.detail;
@@ -187,7 +193,7 @@ static void end_call(struct ct_replay_source *s, struct ct_replay_call *call, ui
 static void close_call(struct ct_replay_source *s, const struct ct_frame *frame, uint64_t time_ns,
                        enum ct_replay_end end) {
     struct ct_replay_call *call = frame->user;
-    uint64_t duration_ns = time_ns > frame->began_ns ? time_ns - frame->began_ns : 0;
+    uint64_t duration_ns = ct_frames_lasted(&s->frames, frame, time_ns);
     if (!call)
         return;
     if (call->candidate)
@@ -229,7 +235,7 @@ static void on_end(struct ct_replay_source *s) {
     enum ct_replay_end end = left ? CT_REPLAY_LEFT : CT_REPLAY_RETURNED;
     struct ct_frame frame;
     if (left && s->event.function_id == 0) {
-        if (!is_early(s, s->event.timestamp_ns))
+        if (!is_early(s, s->event.timestamp_ns) && !is_elsewhere(s))
             append_plain(s, CT_REPLAY_SIGNAL, NULL, end);
     } else if (!ct_frames_end(&s->frames, &s->event, &frame)) {
         on_unknown_end(s, end);
@@ -255,7 +261,7 @@ void ct_replay_gaps(struct ct_replay_source *s, uint64_t sequence) {
     for (; s->gap < s->gap_count && s->gaps[s->gap].at <= sequence; s->gap++) {
         const struct ct_gap *gap = &s->gaps[s->gap];
         ct_frames_gap(&s->frames, 0);
-        struct ct_replay_call *call = shown ? ct_replay_new(&s->replay->lines) : NULL;
+        struct ct_replay_call *call = shown && !is_elsewhere(s) ? ct_replay_new(&s->replay->lines) : NULL;
         if (!call)
             continue;
         ct_replay_fill(s, call, CT_REPLAY_GAP, NULL);
@@ -287,6 +293,7 @@ static void read_events(struct ct_replay_run *r) {
         struct ct_replay_source *s = r->sources[event.thread];
         if (!s)
             continue;
+        ct_replay_times(r, event.timestamp_ns);
         if (step == CT_TRACE_STEP_EVENT) {
             s->event = event;
             ct_replay_event(s);
@@ -316,7 +323,7 @@ static uint64_t end_of(const struct ct_replay_source *s) {
     return to_ns && end_ns > to_ns ? to_ns : end_ns;
 }
 
-static void close_open(struct ct_replay_source *s, uint64_t end_ns) {
+void ct_replay_close_open(struct ct_replay_source *s, uint64_t end_ns) {
     struct ct_frame frame;
     while (ct_frames_take(&s->frames, end_ns, &frame))
         close_call(s, &frame, end_ns, CT_REPLAY_STILL_OPEN);
@@ -344,9 +351,10 @@ static int close_all(struct ct_replay_run *r) {
             endings[count++] = (struct ending){r->sources[i], end_of(r->sources[i])};
     qsort(endings, count, sizeof *endings, compare_endings);
     for (size_t i = 0; i < count && !r->lines.stopped; i++) {
+        ct_replay_times(r, endings[i].end_ns);
         if (!r->past_range)
             ct_replay_gaps(endings[i].source, UINT64_MAX);
-        close_open(endings[i].source, endings[i].end_ns);
+        ct_replay_close_open(endings[i].source, endings[i].end_ns);
     }
     free(endings);
     return 0;
@@ -414,6 +422,7 @@ static int enter_range(struct ct_replay_source *s, uint64_t *first) {
                                                               .from_ns = r->options->select.from_ns,
                                                               .to_ns = r->options->select.to_ns,
                                                               .frames = &s->frames,
+                                                              .timeline = &s->passed,
                                                               .lost = on_lost,
                                                               .entry_only = is_entry_only,
                                                               .arg = s});
@@ -452,16 +461,23 @@ static int open_sources(struct ct_replay_run *r) {
     r->source_count = r->facts.thread_count;
     for (size_t i = 0; i < r->source_count; i++) {
         const struct ct_trace_thread *thread = ct_trace_thread_at(r->trace, i);
-        if (!ct_select_thread(&r->options->select, r->trace, i) || (r->options->one && r->options->one->thread != i))
+        if (!ct_select_thread(&r->options->select, r->trace, i) || (r->options->one && r->options->one->thread != i) ||
+            (r->options->only_thread && r->options->only_thread != i + 1))
             continue;
         struct ct_replay_source *s = ct_replay_add_source(r, i, thread->process, r->facts.threads[i].complete);
         if (!s)
             return CT_ERR_NO_MEMORY;
         s->gaps = r->facts.threads[i].gaps;
         s->gap_count = r->facts.threads[i].gap_count;
+        int status = ct_replay_open_times(s);
+        if (status)
+            return status;
         last = i;
         chosen++;
     }
+    int status = ct_replay_start_times(r);
+    if (status)
+        return status;
     if (chosen && r->options->blocks)
         return open_with_code(r);
     if (chosen && (r->options->select.from_ns || r->options->select.functions))
@@ -476,11 +492,13 @@ void ct_replay_finish(struct ct_replay_run *r) {
         if (r->sources[i]) {
             ct_replay_skip_close(r->sources[i]);
             ct_frames_free(&r->sources[i]->frames);
+            ct_replay_close_times(r->sources[i]);
             free(r->sources[i]->places);
         }
         free(r->sources[i]);
     }
     free(r->sources);
+    free(r->soonest);
     ct_trace_cursor_close(r->cursor);
     ct_replay_lines_free(&r->lines);
     ct_function_cache_free(&r->known);

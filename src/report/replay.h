@@ -24,6 +24,9 @@ enum ct_replay_kind {
     CT_REPLAY_COMPILED,    /* a block was translated */
     CT_REPLAY_BLOCKS_LOST, /* blocks are missing here */
     CT_REPLAY_DAMAGED,     /* its file of code is damaged: no more blocks of this thread */
+    CT_REPLAY_WAITED,      /* it waited for the recorder; calls around it are shorter by that */
+    CT_REPLAY_BLOCKED,     /* it was off the processor, waiting for something */
+    CT_REPLAY_PREEMPTED,   /* it was off the processor, able to run */
 };
 
 /* How a LEAF or CLOSE ended. */
@@ -43,7 +46,7 @@ struct ct_replay_line {
     uint32_t indent;
     const char *name, *module; /* "" for GAP and SIGNAL, and blocks of no function or module */
     uint64_t lost;             /* GAP: events; BLOCKS_LOST: blocks */
-    const char *reason;        /* GAP: a name of CT_LOSS_LIST; DAMAGED: a sentence */
+    const char *reason;        /* GAP: a name of CT_LOSS_LIST; DAMAGED: a sentence; WAITED: a word of the manifest */
     uint32_t detail;           /* record of its call, or of the signal; CT_TRACE_NO_DETAIL */
     uint32_t end_detail;       /* of its return */
     const char *callers;       /* calls with `where` or `one`: "main > work", outside the shown ones; NULL: not shown */
@@ -64,6 +67,7 @@ struct ct_replay_options {
         size_t thread;
         uint64_t sequence;
     } * one;
+    size_t only_thread;             /* 1 + index of the only thread to show; 0: all selected ones */
     const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
 };
 
@@ -98,8 +102,9 @@ int ct_replay_stream_thread(struct ct_replay_stream *stream, size_t number, cons
 int ct_replay_stream_event(struct ct_replay_stream *stream, const struct ct_trace_event *event);
 /* There are no more events at the moment: shows the lines that wait; calls that are open as such. */
 int ct_replay_stream_rest(struct ct_replay_stream *stream, uint64_t now_ns);
-/* Shows the lines that still wait, and gaps after the last events. Open calls stay open. */
-int ct_replay_stream_end(struct ct_replay_stream *stream);
+/* The recording has ended: shows the lines that still wait, gaps after the last events, and calls that are open until
+ * then. */
+int ct_replay_stream_end(struct ct_replay_stream *stream, const struct ct_follow *follow);
 void ct_replay_stream_close(struct ct_replay_stream *stream);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of the replay: calls (replay.c), calls that were selected one by one (replay_where.c), the code that was executed
- * in calls (replay_blocks.c), and traces that are being written (replay_stream.c). */
+/* Parts of the replay: calls (replay.c), calls that were selected one by one (replay_where.c), the code that was
+ * executed in calls (replay_blocks.c), and traces that are being written (replay_stream.c). */
 #ifndef CT_REPORT_REPLAY_INTERNAL_H
 #define CT_REPORT_REPLAY_INTERNAL_H
 
@@ -37,6 +37,9 @@ struct ct_replay_source {
     struct ct_replay_skip *skip;    /* NULL: every event is read */
     struct ct_replay_place *places; /* of blocks, by their number in the file of code */
     size_t place_count;
+    struct ct_timeline passed; /* for the frames: durations without waits */
+    struct ct_timeline ahead;  /* for lines */
+    struct ct_off_span span;   /* the next one of these; to_ns 0: none */
 };
 
 struct ct_replay_run {
@@ -49,7 +52,9 @@ struct ct_replay_run {
     struct ct_trace_cursor *cursor;
     struct ct_replay_source **sources; /* for each thread of the trace; NULL: not selected */
     size_t source_count;
-    bool past_range; /* there are events after the range */
+    bool past_range;                   /* there are events after the range */
+    struct ct_replay_source **soonest; /* a heap of those that have a next span, by its beginning */
+    size_t soonest_count;
 };
 
 /* Fills in a line of the thread at the time of its next event. A kept line is shown at once (replay_lines.h). */
@@ -65,6 +70,8 @@ struct ct_replay_source *ct_replay_add_source(struct ct_replay_run *r, size_t th
 void ct_replay_event(struct ct_replay_source *s);
 /* Shows the gaps before the event with this number. */
 void ct_replay_gaps(struct ct_replay_source *s, uint64_t sequence);
+/* Closes the calls that are open at the end. */
+void ct_replay_close_open(struct ct_replay_source *s, uint64_t end_ns);
 void ct_replay_finish(struct ct_replay_run *r);
 
 /* Makes the calls of the open frames, which have none. */
@@ -83,6 +90,14 @@ bool ct_replay_fits(struct ct_replay_source *s, const struct ct_cached_function 
                     const struct ct_frame *frame, uint64_t end_ns);
 /* Of a stream: shows a call that has ended, if it fits `where`. */
 void ct_replay_late(struct ct_replay_source *s, const struct ct_frame *frame, uint64_t end_ns, enum ct_replay_end end);
+
+/* Finds waits and time off the processor of a source (replay_times.c). Its trace must have facts. */
+int ct_replay_open_times(struct ct_replay_source *s);
+void ct_replay_close_times(struct ct_replay_source *s);
+/* All sources have their times: makes the heap. */
+int ct_replay_start_times(struct ct_replay_run *r);
+/* Shows what begins before `now_ns`, of all sources. */
+void ct_replay_times(struct ct_replay_run *r, uint64_t now_ns);
 
 /* Shows what a thread executed before its next event. */
 void ct_replay_code(struct ct_replay_source *s, uint64_t time_ns, const struct ct_code_record *record);

@@ -42,6 +42,7 @@ static bool is_inside(const struct ct_replay_source *s) {
 static bool resume(struct ct_replay_source *s, size_t start) {
     struct ct_frames fresh = {0};
     ct_frames_begin(&fresh, s->frames.complete, s->frames.lost, s->frames.arg);
+    fresh.timeline = s->frames.timeline;
     if (ct_summary_frames(s->skip->summary, start, &fresh) != 0) {
         ct_frames_free(&fresh);
         return false;

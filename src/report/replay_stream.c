@@ -73,13 +73,49 @@ int ct_replay_stream_rest(struct ct_replay_stream *stream, uint64_t now_ns) {
     return r->lines.stopped;
 }
 
-int ct_replay_stream_end(struct ct_replay_stream *stream) {
+struct ending {
+    struct ct_replay_source *source;
+    uint64_t end_ns;
+};
+
+static int compare_endings(const void *a, const void *b) {
+    const struct ending *x = a, *y = b;
+    if (x->end_ns != y->end_ns)
+        return x->end_ns < y->end_ns ? -1 : 1;
+    return x->source->thread < y->source->thread ? -1 : 1;
+}
+
+/* Calls of threads that ended before the last line stay open: their time has been passed. */
+static int close_all(struct ct_replay_run *r, const struct ct_follow *follow) {
+    struct ending *endings = calloc(r->source_count + 1, sizeof *endings);
+    uint64_t latest_ns = 0;
+    size_t count = 0;
+    if (!endings)
+        return CT_ERR_NO_MEMORY;
+    for (size_t i = 0; i < r->source_count; i++) {
+        struct ct_replay_source *s = r->sources[i];
+        if (!s || !s->last_ns)
+            continue;
+        latest_ns = s->last_ns > latest_ns ? s->last_ns : latest_ns;
+        if (s->frames.count && s->gap == s->gap_count)
+            endings[count++] = (struct ending){s, ct_follow_thread_end(follow, i, s->last_ns, s->frames.count)};
+    }
+    qsort(endings, count, sizeof *endings, compare_endings);
+    for (size_t i = 0; i < count && !r->lines.stopped; i++)
+        if (endings[i].end_ns >= latest_ns)
+            ct_replay_close_open(endings[i].source, endings[i].end_ns);
+    free(endings);
+    return 0;
+}
+
+int ct_replay_stream_end(struct ct_replay_stream *stream, const struct ct_follow *follow) {
     struct ct_replay_run *r = &stream->replay;
+    int status = close_all(r, follow);
     for (size_t i = 0; i < r->source_count && !r->lines.stopped; i++)
         if (r->sources[i])
             ct_replay_gaps(r->sources[i], UINT64_MAX);
     ct_replay_flush(&r->lines);
-    return r->lines.stopped;
+    return r->lines.stopped ? r->lines.stopped : status;
 }
 
 void ct_replay_stream_close(struct ct_replay_stream *stream) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the replay shows of calls that were selected one by one: the calls around them; and in a stream, where the end of
- * a call is not known when it begins, the call when it has ended. */
+/* What the replay shows of calls that were selected one by one: the calls around them; and in a stream, where the
+ * end of a call is not known when it begins, the call when it has ended. */
 #include "report/replay_internal.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ bool ct_replay_fits(struct ct_replay_source *s, const struct ct_cached_function 
         .tid = s->tid,
         .depth = depth,
         .ended = frame != NULL,
-        .duration_ns = frame && end_ns > frame->began_ns ? end_ns - frame->began_ns : 0,
+        .duration_ns = frame ? ct_frames_lasted(&s->frames, frame, end_ns) : 0,
         .self_ns = frame ? frame->self_ns : 0,
         .thread = s->thread,
         .detail = CT_TRACE_NO_DETAIL,
@@ -57,7 +57,7 @@ bool ct_replay_fits(struct ct_replay_source *s, const struct ct_cached_function 
 
 void ct_replay_late(struct ct_replay_source *s, const struct ct_frame *frame, uint64_t end_ns, enum ct_replay_end end) {
     const struct ct_cached_function *known = ct_function_cache_get(&s->replay->known, s->process, frame->function);
-    uint64_t duration_ns = end_ns > frame->began_ns ? end_ns - frame->began_ns : 0;
+    uint64_t duration_ns = ct_frames_lasted(&s->frames, frame, end_ns);
     if (!known || end == CT_REPLAY_LOST || duration_ns < s->replay->options->min_ns ||
         !ct_replay_fits(s, known, frame->called_at, frame, end_ns))
         return;

@@ -48,6 +48,12 @@ static uint64_t key_of(const struct ct_report_row *row, enum ct_report_sort sort
         return row->p95_ns;
     case CT_REPORT_BY_P99:
         return row->p99_ns;
+    case CT_REPORT_BY_CPU:
+        return row->cpu_ns;
+    case CT_REPORT_BY_BLOCKED:
+        return row->blocked_ns;
+    case CT_REPORT_BY_PREEMPTED:
+        return row->preempted_ns;
     case CT_REPORT_BY_NAME:
         break;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The events of one thread in a range of time: see scan.h. */
 #include "report/scan.h"
+#include "report/scan_skip.h"
 #include "trace/reader.h"
 #include "trace/summary.h"
 
@@ -56,6 +57,15 @@ static int skip_events(struct ct_scan *s) {
     return status;
 }
 
+static const struct ct_timeline *timeline_of(const struct ct_scan *s) {
+    return s->setup.timeline ? s->setup.timeline : &s->timeline;
+}
+
+static void begin_frames(struct ct_scan *s) {
+    ct_frames_begin(s->setup.frames, s->facts->complete, ignore_lost, s->setup.arg);
+    s->setup.frames->timeline = s->setup.timeline ? s->setup.timeline : &s->timeline;
+}
+
 /* Begins at the last start before the range that the summary has, unless that is the beginning of the thread. */
 static int resume(struct ct_scan *s, const struct ct_summary *summary) {
     struct ct_frames *frames = s->setup.frames;
@@ -64,7 +74,7 @@ static int resume(struct ct_scan *s, const struct ct_summary *summary) {
         return 0;
     int status = ct_summary_frames(summary, start, frames);
     if (status) /* the summary is wrong: do without it */
-        ct_frames_begin(frames, s->facts->complete, ignore_lost, s->setup.arg);
+        begin_frames(s);
     if (status)
         return status == CT_ERR_NO_MEMORY ? status : 0;
     s->next = ct_summary_start_sequence(summary, start);
@@ -100,9 +110,9 @@ static void enter_range(struct ct_scan *s) {
     const struct ct_scan_setup *setup = &s->setup;
     bool over = !s->has_waiting && ct_scan_end(s) <= setup->from_ns;
     if (over) /* the thread has ended before the range */
-        ct_frames_begin(setup->frames, s->facts->complete, ignore_lost, setup->arg);
+        begin_frames(s);
     ct_frames_clip(setup->frames, setup->from_ns);
-    s->last_ns = s->last_ns ? setup->from_ns : 0;
+    s->first_ns = s->last_ns = s->last_ns ? setup->from_ns : 0;
     s->gap_ns = 0;
     s->first_gap = s->gap;
 }
@@ -110,11 +120,14 @@ static void enter_range(struct ct_scan *s) {
 /* ---- the scan ---- */
 
 int ct_scan_start(struct ct_scan *s, const struct ct_scan_setup *setup) {
-    *s = (struct ct_scan){.setup = *setup, .facts = &setup->facts->threads[setup->thread]};
-    ct_frames_begin(setup->frames, s->facts->complete, ignore_lost, setup->arg);
+    *s = (struct ct_scan){.setup = *setup, .boundary = UINT64_MAX, .facts = &setup->facts->threads[setup->thread]};
+    int status = setup->timeline ? 0 : ct_timeline_open(&s->timeline, setup->facts, setup->trace, setup->thread);
+    if (status)
+        return status;
+    begin_frames(s);
     s->next = ct_trace_thread_at(setup->trace, setup->thread)->first_sequence;
     if (setup->from_ns) {
-        int status = find_start(s);
+        status = find_start(s);
         if (!status)
             status = ct_trace_cursor_open_thread_at(&s->cursor, setup->trace, setup->thread, s->next);
         if (!status)
@@ -131,10 +144,12 @@ int ct_scan_open(struct ct_scan *s, const struct ct_scan_setup *setup) {
     int status = ct_scan_start(s, setup);
     if (!status && !s->cursor)
         status = ct_trace_cursor_open_thread(&s->cursor, setup->trace, setup->thread, 0);
-    return status;
+    return status ? status : ct_scan_skip_open(s);
 }
 
 bool ct_scan_next(struct ct_scan *s, struct ct_trace_event *event) {
+    if (s->next >= s->boundary)
+        ct_scan_skip_next(s, s->next);
     if (s->has_waiting)
         *event = s->waiting;
     else if (s->past || !ct_trace_cursor_next(s->cursor, event))
@@ -144,9 +159,11 @@ bool ct_scan_next(struct ct_scan *s, struct ct_trace_event *event) {
         s->past = true;
         return false;
     }
+    s->next = event->sequence + 1;
     s->now_ns = event->timestamp_ns;
     pass_gaps(s, event);
     s->last_ns = event->timestamp_ns;
+    s->first_ns = s->first_ns ? s->first_ns : s->last_ns;
     return true;
 }
 
@@ -164,7 +181,19 @@ uint64_t ct_scan_end(const struct ct_scan *s) {
     return setup->to_ns && end_ns > setup->to_ns ? setup->to_ns : end_ns;
 }
 
+uint64_t ct_scan_waited(const struct ct_scan *s) {
+    return ct_waits_in(&timeline_of(s)->waits, s->first_ns, s->last_ns);
+}
+
+bool ct_scan_has_cpu(const struct ct_scan *s) {
+    return ct_timeline_has_cpu(timeline_of(s));
+}
+
 void ct_scan_close(struct ct_scan *s) {
+    ct_scan_skip_close(s);
+    if (s->setup.frames && s->setup.frames->timeline == &s->timeline)
+        s->setup.frames->timeline = NULL;
+    ct_timeline_close(&s->timeline);
     if (s->cursor)
         ct_trace_cursor_close(s->cursor);
     s->cursor = NULL;

@@ -23,30 +23,39 @@ struct ct_scan_setup {
     struct ct_trace *trace;
     const struct ct_facts *facts;
     size_t thread;
-    uint64_t from_ns, to_ns;  /* CLOCK_BOOTTIME; to 0: no end */
-    struct ct_frames *frames; /* begun here; reused from thread to thread for their memory */
+    uint64_t from_ns, to_ns;      /* CLOCK_BOOTTIME; to 0: no end */
+    struct ct_frames *frames;     /* begun here; reused from thread to thread for their memory */
+    struct ct_timeline *timeline; /* of the thread, not passed yet; NULL: the scan opens one, until it is closed */
     /* Called when the end of a frame was lost in the range. */
     void (*lost)(void *arg, struct ct_frame *frame);
     /* True for a function that is recorded on entry only: its calls open no frame. */
     bool (*entry_only)(void *arg, size_t process, uint64_t function);
     void *arg;
+    /* Only calls that take this long matter, of the whole thread: others may be left out with all their events. The
+     * reader looks at ends alone, gives frames no `user`, and opens the scan by ct_scan_open. 0: all calls. */
+    uint64_t least_ns;
     pthread_mutex_t *names; /* held while functions are looked up; NULL: nobody else uses the trace */
 };
 
 struct ct_scan {
     struct ct_scan_setup setup;
-    uint64_t next; /* position of the first event of the range */
+    uint64_t next; /* position of the first event of the range; of ct_scan_next: of the next event */
     size_t gap;    /* gaps of the thread before the next event; those before the range do not count as passed */
     size_t first_gap;
-    uint64_t gap_ns;  /* time in the gaps that were passed */
-    uint64_t last_ns; /* time of the last event, in the range */
-    uint64_t now_ns;  /* time of the event that is being read: when frames are lost in a gap before it */
-    bool past;        /* there are events after the range */
+    uint64_t gap_ns;   /* time in the gaps that were passed */
+    uint64_t first_ns; /* time of the first event in the range, or the beginning of the range; 0: none yet */
+    uint64_t last_ns;  /* time of the last event, in the range */
+    uint64_t now_ns;   /* time of the event that is being read: when frames are lost in a gap before it */
+    bool past;         /* there are events after the range */
+    uint64_t left_out; /* calls that have ended in events that were left out */
     /* private */
     const struct ct_thread_facts *facts;
     struct ct_trace_cursor *cursor;
     struct ct_trace_event waiting; /* read, but not returned yet */
+    struct ct_timeline timeline;   /* when the setup has none */
     bool has_waiting;
+    struct ct_summary *summary; /* NULL: every event is read */
+    uint64_t boundary;          /* ct_scan_skip_next is called before the event at this position */
 };
 
 /* Begins the frames and gives them the calls that are open at from_ns; sets `next`, `gap` and `last_ns`. For readers of
@@ -58,6 +67,10 @@ int ct_scan_open(struct ct_scan *scan, const struct ct_scan_setup *setup);
 bool ct_scan_next(struct ct_scan *scan, struct ct_trace_event *event);
 /* When the calls end that are still open, after the last event: at the end of the thread or of the range. */
 uint64_t ct_scan_end(const struct ct_scan *scan);
+/* How long the thread waited for the recorder in the range, between its first event and its last. */
+uint64_t ct_scan_waited(const struct ct_scan *scan);
+/* False: it is not known when the thread was on a processor. */
+bool ct_scan_has_cpu(const struct ct_scan *scan);
 /* True when events are missing after the last one. */
 bool ct_scan_ends_in_gap(const struct ct_scan *scan);
 void ct_scan_close(struct ct_scan *scan);

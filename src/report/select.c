@@ -2,6 +2,7 @@
 /* What the user asked for: see select.h. */
 #include "report/select.h"
 #include "symbols/name_match.h"
+#include "trace/reader.h"
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,21 +33,10 @@ bool ct_select_numbered(const char *const *words, uint64_t number, const char *n
     return false;
 }
 
-const char *ct_select_program(const struct ct_trace *trace, size_t process) {
-    for (size_t i = 0; i < ct_trace_module_count(trace); i++) {
-        const struct ct_trace_module *module = ct_trace_module_at(trace, i);
-        if (module->process != process)
-            continue;
-        const char *slash = strrchr(module->path, '/');
-        return slash ? slash + 1 : module->path;
-    }
-    return "";
-}
-
 bool ct_select_process(const struct ct_select *select, const struct ct_trace *trace, size_t process) {
     return !select->processes ||
            ct_select_numbered(select->processes, (uint64_t)ct_trace_process_at(trace, process)->pid,
-                              ct_select_program(trace, process));
+                              ct_trace_program(trace, process));
 }
 
 bool ct_select_thread(const struct ct_select *select, const struct ct_trace *trace, size_t thread) {

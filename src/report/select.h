@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which processes, threads, functions, times and calls the user asked for. Lists are NULL-terminated. A NULL list matches
- * everything; otherwise one of its words must match. A call fits when all words fit (fits.h). */
+/* Which processes, threads, functions, times and calls the user asked for. Lists are NULL-terminated. A NULL list
+ * matches everything; otherwise one of its words must match. A call fits when all words fit (fits.h). */
 #ifndef CT_REPORT_SELECT_H
 #define CT_REPORT_SELECT_H
 
@@ -24,8 +24,6 @@ bool ct_select_numbered(const char *const *words, uint64_t number, const char *n
 bool ct_select_process(const struct ct_select *select, const struct ct_trace *trace, size_t process);
 /* True when the thread and its process are selected. */
 bool ct_select_thread(const struct ct_select *select, const struct ct_trace *trace, size_t thread);
-/* File name of the program of a process, "" when it is not known. */
-const char *ct_select_program(const struct ct_trace *trace, size_t process);
 /* True when the function's name matches one of the globs: as shown, mangled, or without parameters and result. */
 bool ct_select_function(const char *const *globs, const struct ct_trace_function *function);
 /* True when the text matches one of the globs. */

@@ -10,11 +10,15 @@ bool ct_tally_merge(struct ct_tally *into, const struct ct_tally *from) {
     into->total_ns += from->total_ns;
     into->self_ns += from->self_ns;
     into->sum_ns += from->sum_ns;
+    ct_off_add(&into->total_off, &from->total_off);
+    ct_off_add(&into->self_off, &from->self_off);
+    into->squares += from->squares;
     into->entry_only |= from->entry_only;
     into->known |= from->known;
-    return ct_histogram_merge(&into->times, &from->times);
+    return ct_histogram_merge(&into->times, &from->times) && ct_histogram_merge(&into->spread, &from->spread);
 }
 
 void ct_tally_release(void *tally) {
     ct_histogram_free(&((struct ct_tally *)tally)->times);
+    ct_histogram_free(&((struct ct_tally *)tally)->spread);
 }

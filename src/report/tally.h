@@ -7,14 +7,20 @@
 #include "trace/frames.h"
 #include "trace/table.h"
 
+/* Which times of single calls are kept beside their sums. */
+enum ct_report_spread { CT_REPORT_SPREAD_NONE, CT_REPORT_SPREAD_SELF, CT_REPORT_SPREAD_CPU };
+
 struct ct_tally {
     struct ct_table_key key;
     uint64_t calls, exceptions, open, unpaired;
     uint64_t total_ns, self_ns, sum_ns; /* sum: of every call, also inner calls of recursions */
+    struct ct_off total_off, self_off;  /* of total and self: off the processor */
+    double squares;                     /* only with a spread: sum of the squares of what `spread` has */
     struct ct_open_time open_time;
     bool known; /* entry_only has been looked up */
     bool entry_only;
     struct ct_histogram times;
+    struct ct_histogram spread; /* self or CPU times of single calls, when they are wanted */
 };
 
 static inline struct ct_tally *ct_tally_get(struct ct_table *table, size_t process, uint64_t function) {

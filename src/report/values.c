@@ -2,6 +2,7 @@
 /* Arguments and results of a report's functions: see values.h. */
 #include "report/values.h"
 #include "base/json_write.h"
+#include "report/fits.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,8 +128,17 @@ static size_t find_row(const struct ct_report *report, const struct ct_trace *tr
     return SIZE_MAX;
 }
 
+/* Records of calls that do not fit, and of other times, do not count. */
+static bool is_wanted(const struct ct_trace_detail *detail, const struct ct_select *select, const struct ct_fits *fits,
+                      size_t thread) {
+    if (detail->timestamp_ns < select->from_ns || (select->to_ns && detail->timestamp_ns >= select->to_ns))
+        return false;
+    return !fits || (detail->index_seq != CT_TRACE_NO_INDEX && ct_fits_call(fits, thread, detail->index_seq));
+}
+
 static int read_thread(struct ct_values *values, struct ct_trace *trace, const struct ct_report *report,
-                       struct ct_argument_reader *reader, struct ct_table *places, size_t thread) {
+                       struct ct_argument_reader *reader, struct ct_table *places, size_t thread,
+                       const struct ct_select *select, const struct ct_fits *fits) {
     static struct ct_trace_detail detail = {.size = sizeof detail};
     static struct ct_arguments arguments;
     uint64_t first, end;
@@ -136,7 +146,8 @@ static int read_thread(struct ct_values *values, struct ct_trace *trace, const s
     int status = ct_trace_detail_range(trace, thread, &first, &end);
     for (uint64_t i = first; i < end && !status; i++) {
         if (ct_trace_detail(trace, thread, (uint32_t)i, &detail) != 0 ||
-            (detail.type != CT_TRACE_DETAIL_CALL && detail.type != CT_TRACE_DETAIL_RETURN))
+            (detail.type != CT_TRACE_DETAIL_CALL && detail.type != CT_TRACE_DETAIL_RETURN) ||
+            !is_wanted(&detail, select, fits, thread))
             continue;
         struct place *place = (struct place *)ct_table_get(places, process, detail.function_id, sizeof *place);
         if (!place)
@@ -158,19 +169,34 @@ static void finish_parameter(struct ct_parameter_values *p) {
         qsort(p->kept, p->kept_count, sizeof *p->kept, by_count);
 }
 
+static int find_fits(struct ct_fits **fits, struct ct_trace *trace, const struct ct_select *select,
+                     const char *const *directories) {
+    struct ct_facts facts;
+    int status = select->where ? ct_facts_load(&facts, trace) : 0;
+    if (!select->where || status)
+        return status;
+    status = ct_fits_make(fits, trace, &facts, select, CT_FITS_WHERE, directories);
+    ct_facts_free(&facts);
+    return status;
+}
+
 int ct_values_make(struct ct_values **out, struct ct_trace *trace, const struct ct_report *report,
                    const struct ct_select *select, const char *const *directories) {
     struct ct_argument_reader *reader = NULL;
     struct ct_table places = {0};
+    struct ct_fits *fits = NULL;
     struct ct_values *values = *out = calloc(1, sizeof *values);
     if (!values)
         return CT_ERR_NO_MEMORY;
     values->row_count = report->row_count < CT_VALUES_FUNCTIONS ? report->row_count : CT_VALUES_FUNCTIONS;
     values->rows = calloc(values->row_count + 1, sizeof *values->rows);
     int status = values->rows ? ct_argument_reader_open(&reader, trace, directories) : CT_ERR_NO_MEMORY;
+    if (!status)
+        status = find_fits(&fits, trace, select, directories);
     for (size_t i = 0; i < ct_trace_thread_count(trace) && !status; i++)
         if (ct_trace_thread_at(trace, i)->has_detail && ct_select_thread(select, trace, i))
-            status = read_thread(values, trace, report, reader, &places, i);
+            status = read_thread(values, trace, report, reader, &places, i, select, fits);
+    ct_fits_free(fits);
     ct_table_free(&places, NULL);
     ct_argument_reader_close(reader);
     for (size_t i = 0; i < values->row_count && !status; i++) {

@@ -45,7 +45,7 @@ struct ct_values {
     uint64_t records;
 };
 
-/* Reads all detail records of the selected threads. The report has one row for each function. */
+/* Reads the detail records of the selected calls. The report has one row for each function. */
 int ct_values_make(struct ct_values **out, struct ct_trace *trace, const struct ct_report *report,
                    const struct ct_select *select, const char *const *directories);
 void ct_values_free(struct ct_values *values);

@@ -114,6 +114,15 @@ static enum ct_where_answer compare_result(const struct ct_where_node *n, const 
     return result && result->count ? compare_value(n, &result->at[0], result->named) : CT_WHERE_UNKNOWN;
 }
 
+/* By number or name; unknown unless the call has set it. */
+static enum ct_where_answer compare_errno(const struct ct_where_node *n, const struct ct_where_call *c) {
+    const struct ct_arguments *result = c->ended ? read_values(c, c->end_detail) : NULL;
+    if (!result || !result->error)
+        return CT_WHERE_UNKNOWN;
+    const char *name = strerrorname_np((int)result->error);
+    return n->type == CT_WHERE_TEXT ? compare_text(n, name ? name : "") : compare_whole(n, result->error);
+}
+
 static enum ct_where_answer compare_argument(const struct ct_where *w, const struct ct_where_node *n,
                                              const struct ct_where_call *c) {
     const struct ct_arguments *arguments = read_values(c, c->detail);
@@ -144,6 +153,8 @@ static enum ct_where_answer compare(const struct ct_where *w, const struct ct_wh
         return c->ended ? compare_whole(n, c->self_ns) : CT_WHERE_UNKNOWN;
     case CT_WHERE_RESULT:
         return compare_result(n, c);
+    case CT_WHERE_ERRNO:
+        return compare_errno(n, c);
     case CT_WHERE_THREAD:
         return n->type == CT_WHERE_TEXT ? compare_text(n, c->thread_name) : compare_whole(n, c->tid);
     case CT_WHERE_DEPTH:
@@ -179,7 +190,8 @@ enum ct_where_answer ct_where_fits(const struct ct_where *w, const struct ct_whe
 bool ct_where_needs_values(const struct ct_where *w) {
     for (size_t i = 0; w && i < w->count; i++)
         if (w->nodes[i].kind == CT_WHERE_COMPARE &&
-            (w->nodes[i].field == CT_WHERE_RESULT || w->nodes[i].field == CT_WHERE_ARGUMENT))
+            (w->nodes[i].field == CT_WHERE_RESULT || w->nodes[i].field == CT_WHERE_ERRNO ||
+             w->nodes[i].field == CT_WHERE_ARGUMENT))
             return true;
     return false;
 }

@@ -19,6 +19,7 @@
     X(DURATION, "duration", CT_WHERE_TIME)                                                                             \
     X(SELF, "self", CT_WHERE_TIME)                                                                                     \
     X(RESULT, "result", CT_WHERE_VALUE)                                                                                \
+    X(ERRNO, "errno", CT_WHERE_VALUE)                                                                                  \
     X(THREAD, "thread", CT_WHERE_THREAD_NAME)                                                                          \
     X(DEPTH, "depth", CT_WHERE_COUNT)
 

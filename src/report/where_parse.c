@@ -146,7 +146,7 @@ static void read_field(struct parser *p, struct ct_where_node *n) {
     }
     if (!length || isdigit((unsigned char)*begin)) {
         complain(p, begin,
-                 "a comparison begins with a field (function, module, duration, self, result, thread, depth, "
+                 "a comparison begins with a field (function, module, duration, self, result, errno, thread, depth, "
                  "arg.NAME), not with \"%.*s\"",
                  shown_length(begin), begin);
         return;

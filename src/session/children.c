@@ -28,6 +28,7 @@ struct ct_children {
     uint64_t missed;
     char missed_reason[640];
     struct ct_session_statistics past; /* sums of finished recordings */
+    uint64_t past_until_ns;            /* when the last of them ended */
 };
 
 int ct_children_create(struct ct_session *s) {
@@ -122,6 +123,8 @@ static void remove_recording(struct ct_children *c, struct ct_recording *r) {
             break;
         }
     sum_up(&c->past, &last);
+    if (r->times.ended_at > c->past_until_ns)
+        c->past_until_ns = r->times.ended_at;
     c->finished++;
     if (!find_recording(c, r->pid)) /* a program that it executed may be there already */
         ct_control_remove(r->session, r->pid);
@@ -222,8 +225,10 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
         status = CT_ERR_NOT_FOUND; /* it was killed during the request, or the session ends */
     if (status)
         return ct_recording_fail(r, status, "%s", error.text);
-    if (t->parent->pid == t->who.pid)
+    if (t->parent->pid == t->who.pid) {
+        ct_recording_note_end(t->parent);
         __atomic_store_n(&t->parent->end.replaced, true, __ATOMIC_RELEASE);
+    }
     ct_requests_close(t); /* the memory is another one now: the request is no longer theirs */
     r->times.stopped_at = ct_clock_now();
     read_command_line(r);
@@ -233,6 +238,7 @@ static int follow_exec(struct ct_recording *r, struct ct_task *t) {
 static int begin_child(struct ct_recording *r, struct ct_task *t) {
     r->pid = t->who.pid;
     r->parent_pid = t->parent->pid;
+    r->times.asked_at = t->request.kind == CT_REQUEST_FORKED ? t->since : 0;
     ct_clock_start_with(&r->clock, &t->parent->clock); /* the child waits for us */
     if (t->request.kind == CT_REQUEST_EXEC)
         return follow_exec(r, t);
@@ -344,6 +350,15 @@ void ct_children_wait(struct ct_session *s, int pidfd, int timeout_ms) {
         (void)!read(s->children->change_fd, &count, sizeof count);
 }
 
+/* The session lasts from its first process's beginning to its last one's end. */
+static void extend_span(const struct ct_session *s, struct ct_session_statistics *sum) {
+    const struct ct_children *c = s->children;
+    uint64_t start_ns = s->first ? s->first->times.resumed_at : 0;
+    uint64_t until_ns = c->list ? ct_clock_now() : c->past_until_ns;
+    if (start_ns && until_ns > start_ns && until_ns - start_ns > sum->recording_ns)
+        sum->recording_ns = until_ns - start_ns;
+}
+
 void ct_children_add_statistics(struct ct_session *s, struct ct_session_statistics *sum) {
     struct ct_children *c = s->children;
     pthread_mutex_lock(&c->mutex);
@@ -356,6 +371,7 @@ void ct_children_add_statistics(struct ct_session *s, struct ct_session_statisti
         sum_up(sum, &one);
         sum->processes++;
     }
+    extend_span(s, sum);
     pthread_mutex_unlock(&c->mutex);
 }
 

@@ -30,9 +30,11 @@ static bool is_running(const struct ct_recording *r) {
 
 static void bring_pause(struct ct_recording *r, bool paused) {
     struct ct_remote_error error;
+    if (paused && !ct_remote_is_stopped(r->remote))
+        r->times.stopped_at = ct_clock_now();
     if (paused && (ct_remote_is_stopped(r->remote) || !ct_remote_stop(r->remote, STOP_LIMIT_MS, &error)))
         __atomic_store_n(&r->paused, true, __ATOMIC_RELAXED);
-    else if (!paused && !ct_remote_resume(r->remote))
+    else if (!paused && !ct_recording_go_on(r, CT_WAIT_PAUSE))
         __atomic_store_n(&r->paused, false, __ATOMIC_RELAXED);
 }
 
@@ -102,12 +104,31 @@ static int announce(struct command *m, int status) {
     return say(m, 0, "version %u of the policy: %016llx", p->version, (unsigned long long)ct_policy_hash(p));
 }
 
+static void collect_fitting(void *arg, struct ct_recording *r) {
+    *(unsigned *)arg |= r->fitting;
+}
+
+/* Does the newest trigger fit no function of any process? */
+static bool is_idle(struct ct_session *s) {
+    unsigned fitting = 0;
+    each_recording(s, collect_fitting, &fitting);
+    pthread_rwlock_rdlock(&s->policy_lock);
+    const struct ct_trigger *t = s->policy->count ? s->policy->triggers[s->policy->count - 1] : NULL;
+    bool idle = t && t->bit >= 0 && !(fitting & 1u << t->bit);
+    pthread_rwlock_unlock(&s->policy_lock);
+    return idle;
+}
+
 static int trigger_add(struct command *m) {
     struct ct_session *s = m->c->session;
     pthread_rwlock_wrlock(&s->policy_lock);
     int status = ct_policy_add(s->policy, m->operand, ct_clock_now(), m->text, SENTENCE);
     pthread_rwlock_unlock(&s->policy_lock);
-    return announce(m, status);
+    status = announce(m, status);
+    size_t used = strlen(m->text);
+    if (!status && is_idle(s))
+        snprintf(m->text + used, SENTENCE - used, "; it fits no function so far, and stays for libraries to come");
+    return status;
 }
 
 static int trigger_remove(struct command *m) {

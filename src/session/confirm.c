@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See confirm.h. */
 #include "session/confirm.h"
-#include "remote/frames.h"
+#include "remote/namespace.h"
 #include <contrail/status.h>
 #include <dirent.h>
 #include <poll.h>

@@ -236,7 +236,7 @@ static int apply_policy(struct ct_recording *r) {
     if (!status)
         status = watch_signals(r, &wish);
     if (!paused && ct_remote_is_stopped(r->remote))
-        (void)ct_remote_resume(r->remote);
+        (void)ct_recording_go_on(r, CT_WAIT_HOOKS);
     return status;
 }
 

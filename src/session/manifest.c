@@ -35,7 +35,19 @@ static void put_point(struct ct_json *j, const struct ct_clock_point *point) {
     ct_json_end(j, ']');
 }
 
-static void put_clock(struct ct_json *j, const struct ct_clock *clock) {
+static void put_wall(struct ct_json *j, const struct ct_clock_wall *wall) {
+    ct_json_begin(j, "realtime", '[');
+    for (size_t i = 0; i < wall->count; i++) {
+        ct_json_begin(j, NULL, '[');
+        ct_json_number(j, NULL, wall->pairs[i].boot_ns);
+        ct_json_number(j, NULL, wall->pairs[i].real_ns);
+        ct_json_signed(j, NULL, wall->pairs[i].offset_s);
+        ct_json_end(j, ']');
+    }
+    ct_json_end(j, ']');
+}
+
+static void put_clock(struct ct_json *j, const struct ct_clock *clock, const struct ct_clock_wall *wall) {
     ct_json_begin(j, "clock", '{');
     ct_json_string(j, "type", "boottime");
     ct_json_real(j, "counter_hz", ct_clock_hz(clock));
@@ -44,6 +56,19 @@ static void put_clock(struct ct_json *j, const struct ct_clock *clock) {
     put_point(j, &clock->first);
     put_point(j, &clock->newest);
     ct_json_end(j, ']');
+    put_wall(j, wall);
+    ct_json_end(j, '}');
+}
+
+static void put_cpu(struct ct_json *j, struct ct_recording *r) {
+    if (!r->session->options.cpu)
+        return;
+    if (r->drain.switches)
+        r->cpu.counts = ct_switches_counts(r->drain.switches);
+    ct_json_begin(j, "cpu", '{');
+    ct_json_string(j, "state", r->cpu.why_not[0] ? r->cpu.why_not : "recorded");
+    ct_json_number(j, "switches", r->cpu.counts.switches);
+    ct_json_number(j, "lost", r->cpu.counts.lost);
     ct_json_end(j, '}');
 }
 
@@ -108,8 +133,10 @@ static void put_thread(struct ct_json *j, const struct ct_drain_thread *t) {
     }
     ct_json_number(j, "lost", lost);
     put_kept(j, t);
-    if (t->gone)
-        ct_json_number(j, "end_ns", t->last_ns);
+    if (t->gone) /* it may have ended long after its last event */
+        ct_json_number(j, "end_ns", t->last_ns > t->seen_ns ? t->last_ns : t->seen_ns);
+    else if (t->seen_ns)
+        ct_json_number(j, "seen_ns", t->seen_ns);
     ct_json_begin(j, "gaps", '[');
     for (size_t i = 0; i < t->gap_count; i++) {
         ct_json_begin(j, NULL, '{');
@@ -197,8 +224,9 @@ static void put_lists(struct ct_json *j, struct ct_recording *r) {
     ct_json_begin(j, "left_alone", '[');
     for (size_t i = 0; i < r->left.count; i++)
         put_left(j, &r->left.items[i]);
-    pthread_mutex_unlock(&r->mutex);
     ct_json_end(j, ']');
+    ct_recording_put_waits(r, j);
+    pthread_mutex_unlock(&r->mutex);
     ct_windows_put(&r->windows, j);
     pthread_rwlock_rdlock(&r->session->policy_lock);
     ct_policy_put(r->session->policy, j);
@@ -223,6 +251,9 @@ static void put_detail(struct ct_json *j, struct ct_recording *r, const struct c
         ct_json_number(j, "needed_bytes", s->detail_needed);
     ct_json_number(j, "stack_bytes", r->lane.stack_bytes);
     ct_json_bool(j, "vectors", r->lane.vectors);
+    ct_json_number(j, "strings", r->lane.strings);
+    if (r->lane.strings && r->lane.control && r->lane.control->silent)
+        ct_json_string(j, "strings_end", "the program has asked for a seccomp filter: no text was read from then on");
     ct_json_bool(j, "errno", r->lane.has_errno);
     if (r->plan && r->plan->errno_unknown)
         ct_json_string(j, "errno_unknown", r->plan->errno_unknown);
@@ -247,11 +278,23 @@ static void put_rates(struct ct_json *j, const struct ct_session_statistics *s) 
     ct_json_end(j, '}');
 }
 
+/* From when until when the process was recorded, whether or not it did anything. While it is recorded, and after the
+ * recorder was killed, the end is that of the last complete pass over the lane. */
+static void put_span(struct ct_json *j, const struct ct_recording *r) {
+    uint64_t ended_at = __atomic_load_n(&r->times.ended_at, __ATOMIC_ACQUIRE);
+    uint64_t written_ns = __atomic_load_n(&r->drain.written_ns, __ATOMIC_ACQUIRE);
+    if (!r->times.resumed_at)
+        return;
+    ct_json_number(j, "recording_start_ns", r->times.resumed_at);
+    ct_json_number(j, "recording_end_ns", ended_at ? ended_at : written_ns);
+}
+
 static void put_numbers(struct ct_json *j, struct ct_recording *r) {
     struct ct_session_statistics now;
     ct_recording_statistics(r, &now);
     ct_json_number(j, "time_start_ns", r->drain.time_start);
     ct_json_number(j, "time_end_ns", r->drain.time_end);
+    put_span(j, r);
     put_events(j, &now);
     put_detail(j, r, &now);
     put_latency(j, &r->drain);
@@ -282,7 +325,9 @@ static int write_manifest(struct ct_recording *r, bool complete) {
     ct_json_number(&j, "parent_pid", (uint64_t)r->parent_pid);
     ct_json_string(&j, "origin", origins[r->origin]);
     put_host(&j);
-    put_clock(&j, &r->clock);
+    ct_clock_note_wall(&r->wall);
+    put_clock(&j, &r->clock, &r->wall);
+    put_cpu(&j, r);
     put_keep(&j, &r->session->options);
     put_numbers(&j, r);
     ct_follower.put_manifest(r, &j);

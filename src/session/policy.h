@@ -5,7 +5,11 @@
  * function trigger keeps its bit as long as it exists; the bit of a removed trigger is free for another.
  *
  *   symbol=GLOB        a function that matches is called
- *   return=GLOB:lt:0   it returns a value that is less (eq, ne, lt, gt; decimal, negative or 0x…)
+ *   call=GLOB:arg2:gt:4096 and arg0:eq:1
+ *                      it is called, and its arguments (arg0 to arg5) compare so (eq, ne, lt, gt; decimal, negative or
+ *                      0x…), or point to a text that is like a pattern: arg0:like:*.conf
+ *   return=GLOB:lt:0   it returns a value that compares so, or that is like a pattern; return=GLOB:result:lt:0 is the
+ *                      same; errno:eq:ENOENT: it has set errno; conditions are joined by " and "
  *   slow=GLOB:50ms     it took longer (ns, us, ms, s)
  *   crash              the program dies of a signal that it caused itself
  *   signal=NAME        it gets the signal (SIGUSR1, USR1, 10)
@@ -27,6 +31,7 @@ struct ct_json;
 /* The list exists once: kind, word, an example for messages. */
 #define CT_TRIGGER_LIST(X)                                                                                             \
     X(SYMBOL, "symbol", "symbol=handle_*")                                                                             \
+    X(CALL, "call", "call=write:arg2:gt:4096")                                                                         \
     X(RETURN, "return", "return=parse_*:lt:0")                                                                         \
     X(SLOW, "slow", "slow=query_*:50ms")                                                                               \
     X(CRASH, "crash", "crash")                                                                                         \
@@ -45,10 +50,10 @@ enum ct_trigger_kind {
 
 struct ct_trigger {
     enum ct_trigger_kind kind;
-    char text[CT_TRIGGER_TEXT];                          /* as the user wrote it */
-    char module[CT_TRIGGER_TEXT], glob[CT_TRIGGER_TEXT]; /* of function triggers; module "": any */
-    enum ct_trigger_compare compare;                     /* RETURN */
-    int64_t value;
+    char text[CT_TRIGGER_TEXT];                                    /* as the user wrote it */
+    char module[CT_TRIGGER_TEXT], glob[CT_TRIGGER_TEXT];           /* of function triggers; module "": any */
+    struct ct_trigger_condition conditions[CT_TRIGGER_CONDITIONS]; /* CALL, RETURN: all must hold */
+    uint32_t condition_count;
     uint64_t slow_ns; /* SLOW: longer than this */
     int signal;       /* SIGNAL */
     int from, to;     /* TIME: minutes of the day; from > to: over midnight */
@@ -58,6 +63,9 @@ struct ct_trigger {
 
 /* CT_ERR_INVALID_ARGUMENT: `error` has a sentence with the remedy. */
 int ct_policy_parse(const char *text, struct ct_trigger *out, char *error, size_t size);
+/* Takes the conditions of a CALL or RETURN off the end of the text, which begins with a glob. Returns NULL, or what is
+ * wrong, as the predicate of a sentence (policy_conditions.c). */
+const char *ct_policy_parse_conditions(struct ct_trigger *trigger, char *text);
 bool ct_trigger_is_of_functions(enum ct_trigger_kind kind);
 /* Is this minute of the day (0 to 1439) in the time span of the trigger? */
 bool ct_trigger_covers_minute(const struct ct_trigger *trigger, int minute);

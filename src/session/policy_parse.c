@@ -66,39 +66,6 @@ static char *cut_at_colon(char *text) {
 
 /* ---- values ---- */
 
-static bool parse_value(const char *text, int64_t *out) {
-    bool negative = *text == '-';
-    const char *digits = text + (negative || *text == '+');
-    bool hex = digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X');
-    if (!isdigit((unsigned char)digits[0]) || (hex && !isxdigit((unsigned char)digits[2])))
-        return false;
-    char *end;
-    errno = 0;
-    unsigned long long value = strtoull(digits, &end, hex ? 16 : 10);
-    unsigned long long limit = negative ? 1ull << 63 : hex ? UINT64_MAX : INT64_MAX;
-    if (*end || errno || value > limit)
-        return false;
-    *out = (int64_t)(negative ? 0 - value : value);
-    return true;
-}
-
-static int parse_return(struct parse *p) {
-    static const char *const compares[] = {"eq", "ne", "lt", "gt"};
-    struct ct_trigger *t = p->trigger;
-    const char *value = cut_at_colon(p->value), *compare = value ? cut_at_colon(p->value) : NULL;
-    size_t i = 0;
-    if (!compare)
-        return misses(p, "does not say which return values");
-    while (i < 4 && strcmp(compares[i], compare))
-        i++;
-    if (i == 4)
-        return misses(p, "compares with something else than eq, ne, lt or gt");
-    if (!parse_value(value, &t->value))
-        return misses(p, "compares with something that is not a 64-bit number");
-    t->compare = (enum ct_trigger_compare)i;
-    return take_glob(p, p->value);
-}
-
 static bool parse_duration(const char *text, uint64_t *out) {
     static const struct {
         const char *name;
@@ -204,6 +171,11 @@ bool ct_trigger_covers_minute(const struct ct_trigger *t, int minute) {
 
 /* ---- all kinds ---- */
 
+static int parse_conditions(struct parse *p) {
+    const char *problem = ct_policy_parse_conditions(p->trigger, p->value);
+    return problem ? misses(p, problem) : take_glob(p, p->value);
+}
+
 static int take_whole(struct parse *p) {
     return take_glob(p, p->value);
 }
@@ -236,16 +208,16 @@ static int find_kind(struct parse *p, const char *text) {
     }
     return complain(
         p,
-        "\"%s\" is not a trigger; there are symbol=GLOB, return=GLOB:lt:0, slow=GLOB:50ms, crash, signal=NAME, "
-        "time=HH:MM-HH:MM and manual",
+        "\"%s\" is not a trigger; there are symbol=GLOB, call=GLOB:arg0:eq:0, return=GLOB:lt:0, slow=GLOB:50ms, crash, "
+        "signal=NAME, time=HH:MM-HH:MM and manual",
         text);
 }
 
 int ct_policy_parse(const char *text, struct ct_trigger *out, char *error, size_t size) {
     static int (*const parsers[CT_TRIGGER_COUNT])(struct parse *) = {
-        [CT_TRIGGER_SYMBOL] = take_whole,   [CT_TRIGGER_RETURN] = parse_return, [CT_TRIGGER_SLOW] = parse_slow,
-        [CT_TRIGGER_CRASH] = take_nothing,  [CT_TRIGGER_SIGNAL] = parse_signal, [CT_TRIGGER_TIME] = parse_time,
-        [CT_TRIGGER_MANUAL] = take_nothing,
+        [CT_TRIGGER_SYMBOL] = take_whole, [CT_TRIGGER_RETURN] = parse_conditions, [CT_TRIGGER_CALL] = parse_conditions,
+        [CT_TRIGGER_SLOW] = parse_slow,   [CT_TRIGGER_CRASH] = take_nothing,      [CT_TRIGGER_SIGNAL] = parse_signal,
+        [CT_TRIGGER_TIME] = parse_time,   [CT_TRIGGER_MANUAL] = take_nothing,
     };
     char copy[CT_TRIGGER_TEXT];
     struct parse p = {out, copy, error, size};
@@ -264,7 +236,7 @@ int ct_policy_parse(const char *text, struct ct_trigger *out, char *error, size_
 }
 
 bool ct_trigger_is_of_functions(enum ct_trigger_kind kind) {
-    return kind == CT_TRIGGER_SYMBOL || kind == CT_TRIGGER_RETURN || kind == CT_TRIGGER_SLOW;
+    return kind == CT_TRIGGER_SYMBOL || kind == CT_TRIGGER_CALL || kind == CT_TRIGGER_RETURN || kind == CT_TRIGGER_SLOW;
 }
 
 bool ct_policy_fits_module(const char *glob, const char *module) {

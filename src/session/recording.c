@@ -128,7 +128,7 @@ void ct_recording_resume(struct ct_recording *r) {
     apply_pending(r);
     /* The thread that waits for the process notices if it was killed meanwhile. */
     if (!r->paused)
-        (void)ct_remote_resume(r->remote);
+        (void)ct_recording_go_on(r, first ? CT_WAIT_START : CT_WAIT_PAUSE);
     pthread_mutex_unlock(&r->work);
     if (first)
         r->times.pause_ns = ct_clock_now() - r->times.stopped_at;
@@ -181,11 +181,19 @@ static void release_target(struct ct_recording *r) {
     ct_crash_watch_free(r);
 }
 
+void ct_recording_note_end(struct ct_recording *r) {
+    uint64_t none = 0;
+    (void)__atomic_compare_exchange_n(&r->times.ended_at, &none, ct_clock_now(), false, __ATOMIC_ACQ_REL,
+                                      __ATOMIC_ACQUIRE);
+}
+
 int ct_recording_finish(struct ct_recording *r, const char *reason) {
-    r->times.recorded_ns = r->times.resumed_at ? ct_clock_now() - r->times.resumed_at : 0;
+    ct_recording_note_end(r);
+    r->times.recorded_ns = r->times.resumed_at ? r->times.ended_at - r->times.resumed_at : 0;
     bool replaced = __atomic_load_n(&r->end.replaced, __ATOMIC_ACQUIRE);
     r->end.reason = replaced ? "exec" : reason;
     r->end.exit_status = replaced ? -1 : r->end.exit_status; /* that of the other program */
+    r->drain.detached = !strcmp(r->end.reason, "detach");
     ct_recording_look_at_code(r);
     ct_requests_stop(r);
     ct_crash_watch_end(r);
@@ -222,6 +230,7 @@ void ct_recording_destroy(struct ct_recording *r) {
         return;
     release_target(r);
     free_missed(r);
+    free(r->waits.items);
     ct_place_drop(r->trace.place);
     ct_recording_free_code(r);
     pthread_mutex_destroy(&r->mutex);

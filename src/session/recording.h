@@ -14,6 +14,7 @@
 #include "session/recording_modules.h"
 #include "session/recording_policy.h"
 #include "session/recording_switch.h"
+#include "session/recording_waits.h"
 #include "session/session.h"
 #include "trace/place.h"
 
@@ -57,9 +58,17 @@ struct ct_recording_trace {
     char directory[PATH_MAX + 32]; /* its name, for people */
 };
 
+/* Time on processors (drain/switches.h). */
+struct ct_recording_cpu {
+    char why_not[CT_SWITCHES_WHY]; /* "": it is recorded, or was not asked for */
+    struct ct_switches_counts counts;
+};
+
 struct ct_recording_times {
     uint64_t plan_ns, pause_ns, recorded_ns; /* durations */
     uint64_t stopped_at, resumed_at;
+    uint64_t asked_at;   /* a forked child waits for its recording since then; 0: it does not */
+    uint64_t ended_at;   /* when it was left, ended, or executed another program; 0: it is recorded */
     uint64_t checked_at; /* when it was last checked for another program */
 };
 
@@ -85,13 +94,17 @@ struct ct_recording {
     struct ct_stalk *stalk; /* NULL: functions are hooked */
     struct ct_lane lane;
     struct ct_clock clock;
+    struct ct_clock_wall wall; /* under `files` */
     struct ct_drain drain;
     struct ct_windows windows; /* used by the drain thread */
     struct ct_recording_time_trigger time_trigger;
+    uint16_t fitting; /* bits of function triggers that fit a function */
     struct ct_recording_requests requests;
     struct ct_recording_tracing tracing;
     struct ct_recording_trace trace;
     struct ct_recording_times times;
+    struct ct_recording_waits waits;
+    struct ct_recording_cpu cpu;
     struct ct_recording_switched switched;
     struct ct_recording_end end;
     struct ct_session_statistics last; /* the latest; stays when the trace is finished */
@@ -123,6 +136,8 @@ void ct_recording_resume(struct ct_recording *r);
 bool ct_recording_was_replaced(struct ct_recording *r);
 /* Notes that the process ended with this status (-1: unknown); returns the reason for the end of its recording. */
 const char *ct_recording_note_exit(struct ct_recording *r, int status);
+/* Notes that the process is not recorded from now on. The first call counts. */
+void ct_recording_note_end(struct ct_recording *r);
 /* Finishes the trace. The process is no longer used. */
 int ct_recording_finish(struct ct_recording *r, const char *reason);
 

@@ -2,7 +2,7 @@
 /* How a recording gets into its target: plan, stop, inject, hook. recording_leave.c has the way back. Runs on the
  * session's thread. Between stop and resume the target is stopped, so only what must happen there does. */
 #include "session/recording_install.h"
-#include "remote/frames.h"
+#include "remote/namespace.h"
 #include "session/children.h"
 #include "session/confirm.h"
 #include "session/follower.h"
@@ -11,6 +11,7 @@
 #include "session/recording_leave.h"
 #include "session/recording_room.h"
 #include "trace/file.h"
+#include "trace/switches_file.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,8 @@
 #define REPLANS         4
 #define LIMIT_BASE_MS   10000u
 #define PER_FUNCTION_US 500u
+#define KEEP_SHARE      64u /* with --keep, a thread's switches have this part of the bytes at most */
+#define KEEP_MOST       (4u << 20)
 #define MIN_CLOCK_SPAN  5000000ull /* between the first two calibrations */
 #define DEFAULT_DETAIL  (32u << 20)
 
@@ -130,7 +133,7 @@ static int begin_trace(struct ct_recording *r) {
 /* Removes a directory that has no event yet. */
 static void drop_trace(struct ct_recording *r) {
     static const char *const files[] = {"manifest.json", "symbols"};
-    static const char *const indexes[] = {"index.ctp", "index.atf", "index_000001.ctp", "index_000001.atf"};
+    static const char *const indexes[] = {"index.ctp", "index.atf", "index_000001.ctp", "index_000001.atf", "switches"};
     char name[64];
     if (!r->trace.place)
         return;
@@ -159,6 +162,18 @@ static void write_manifest_sometimes(void *arg) {
     (void)ct_manifest_write(r, false);
 }
 
+/* The process is stopped: it makes no threads meanwhile. Without the kernel's permission it is recorded all the same. */
+static void open_switches(struct ct_recording *r) {
+    uint64_t keep = r->session->options.keep_bytes, limit = CT_SWITCHES_LIMIT;
+    if (!r->session->options.cpu)
+        return;
+    if (r->session->options.keep_bytes || r->session->options.keep_ns)
+        limit = keep && keep / KEEP_SHARE < KEEP_MOST ? keep / KEEP_SHARE : KEEP_MOST;
+    int status = ct_switches_open(&r->drain.switches, r->pid, limit, r->cpu.why_not);
+    if (status && r->origin <= CT_ORIGIN_ATTACH && !r->session->note[0])
+        snprintf(r->session->note, sizeof r->session->note, "--cpu has no effect: %s", r->cpu.why_not);
+}
+
 static int start_drain(struct ct_recording *r) {
     while (ct_clock_now() - r->clock.first.ns < MIN_CLOCK_SPAN)
         usleep(500);
@@ -184,6 +199,7 @@ static int start_drain(struct ct_recording *r) {
         .resolve_arg = r,
     };
     ct_follower.join_drain(r, &r->drain);
+    open_switches(r);
     const struct ct_windows_options windows = ct_windows_options_of(&r->session->options);
     ct_windows_init(&r->windows, &windows);
     ct_windows_start(&r->windows, ct_clock_now());
@@ -203,7 +219,8 @@ static struct ct_injection_options injection_options(const struct ct_recording *
                  .detail_memory = o->detail == CT_SESSION_DETAIL_OFF ? 0 : memory,
                  .stack_bytes = o->stack_bytes < 0 ? 0 : (uint32_t)o->stack_bytes,
                  .detail_rate = o->detail_rate,
-                 .vectors = o->vectors},
+                 .vectors = o->vectors,
+                 .strings = ((uint32_t)o->strings + 7) & ~7u},
         .max_depth = o->max_depth,
     };
 }
@@ -227,7 +244,7 @@ static int enter_target(struct ct_recording *r) {
         if (status != CT_ERR_BUSY || error.text[0] == 0 || tries == REPLANS)
             return error.text[0] ? ct_recording_fail(r, status, "%s", error.text) : status;
         if (r->origin == CT_ORIGIN_ATTACH)
-            (void)ct_remote_resume(r->remote);
+            (void)ct_recording_go_on(r, CT_WAIT_START);
         if ((status = make_plan(r)) || (status = ct_manifest_write_symbols(r)))
             return status;
     }
@@ -283,6 +300,8 @@ int ct_recording_install(struct ct_recording *r) {
         return status;
     }
     ct_recording_look_at_code(r);
+    if (r->origin <= CT_ORIGIN_ATTACH)
+        ct_recording_note_triggers(r);
     (void)ct_manifest_write(r, false);
     return 0;
 }

@@ -42,7 +42,7 @@ static int leave_target(struct ct_recording *r, struct ct_ejection *e, uint64_t 
             break;
         if (*clean)
             return ct_eject_memory(e);
-        (void)ct_remote_resume(r->remote);
+        (void)ct_recording_go_on(r, CT_WAIT_LEAVE);
         unsigned pause = SETTLE_PAUSE_US * (unsigned)(tries + 1);
         usleep(pause < SETTLE_LONGEST ? pause : SETTLE_LONGEST);
         status = ct_recording_stop(r);
@@ -125,7 +125,7 @@ static int wait_until_left(struct ct_recording *r, struct ct_left *left, uint64_
                 r, CT_ERR_BUSY,
                 "process %d has memory of a recorder that was killed, and a thread is still inside; try again later",
                 r->pid);
-        (void)ct_remote_resume(r->remote);
+        (void)ct_recording_go_on(r, CT_WAIT_LEAVE);
         usleep(SETTLE_LONGEST);
         status = ct_recording_stop(r);
         if (!status && (status = ct_left_find(left, r->remote)) == CT_ERR_NOT_FOUND)
@@ -190,7 +190,7 @@ int ct_recording_clean_after_others(struct ct_recording *r) {
     if (!status)
         status = clean_after_others(r);
     if (ct_remote_is_stopped(r->remote))
-        (void)ct_remote_resume(r->remote);
+        (void)ct_recording_go_on(r, CT_WAIT_LEAVE);
     ct_remote_limit(r->remote, 0, NULL, NULL);
     return status;
 }
@@ -201,11 +201,12 @@ static int uninstall(struct ct_recording *r) {
     int status = ct_recording_stop(r);
     if (status == CT_ERR_NOT_FOUND)
         return 0; /* it has just ended */
+    ct_recording_note_end(r);
     if (!status) {
         bool clean;
         ct_remote_limit(r->remote, CT_RECORDING_STILL_MS, NULL, NULL);
         status = r->stalk ? ct_follower.leave(r) : ct_recording_clean(r, &clean);
-        (void)ct_remote_resume(r->remote);
+        (void)ct_recording_go_on(r, CT_WAIT_LEAVE);
     }
     __atomic_store_n(&r->lane.control->recording, 0, __ATOMIC_RELAXED);
     if (status == CT_ERR_NOT_FOUND || !ct_remote_is_alive(r->remote))
@@ -223,6 +224,7 @@ static int uninstall(struct ct_recording *r) {
 /* No thread may wait for us inside the agent meanwhile. */
 int ct_recording_uninstall(struct ct_recording *r) {
     __atomic_store_n(&r->lane.control->listening, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&r->drain.leaving, true, __ATOMIC_RELEASE);
     pthread_mutex_lock(&r->work);
     ct_crash_watch_release(r);
     int status = uninstall(r);

@@ -204,7 +204,7 @@ static int add_new(struct ct_recording *r, const struct survey *s) {
             (void)ct_recording_stop(r);
         status = try_to_add(r, s, &shared);
         if (!paused && status == CT_ERR_BUSY && ct_remote_is_stopped(r->remote))
-            (void)ct_remote_resume(r->remote);
+            (void)ct_recording_go_on(r, CT_WAIT_HOOKS);
     }
     if (shared && status)
         give_up(shared->plan, status == CT_ERR_NO_SPACE ? CT_HOOK_SKIP_NO_ROOM : CT_HOOK_SKIP_CAME_LATER);
@@ -214,7 +214,7 @@ static int add_new(struct ct_recording *r, const struct survey *s) {
         (void)ct_manifest_write_symbols(r);
     ct_recording_bring_policy(r); /* before the thread that loads it continues */
     if (!paused && ct_remote_is_stopped(r->remote))
-        (void)ct_remote_resume(r->remote);
+        (void)ct_recording_go_on(r, CT_WAIT_HOOKS);
     return status;
 }
 

@@ -6,6 +6,7 @@
  * store. */
 #include "session/crash_watch.h"
 #include "session/recording.h"
+#include "symbols/library_calls.h"
 #include <contrail/status.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 static enum ct_shm_trigger_kind kind_of(const struct ct_trigger *t) {
     switch (t->kind) {
     case CT_TRIGGER_SYMBOL:
+    case CT_TRIGGER_CALL:
         return CT_SHM_ON_CALL;
     case CT_TRIGGER_RETURN:
         return CT_SHM_ON_RETURN;
@@ -30,11 +32,38 @@ static void put_trigger(struct ct_recording *r, unsigned bit, const struct ct_tr
     out->kind = CT_SHM_ON_NOTHING;
     if (!t)
         return;
-    out->compare = t->compare;
-    out->value = t->value;
+    memcpy(&r->lane.conditions[bit * CT_TRIGGER_CONDITIONS], t->conditions, sizeof t->conditions);
+    out->conditions = t->condition_count;
     out->counts = (uint64_t)((double)t->slow_ns * 1e-9 * ct_clock_hz(&r->clock));
     out->id = t->id;
     __atomic_store_n(&out->kind, kind_of(t), __ATOMIC_RELEASE);
+}
+
+static bool looks_at_errno(const struct ct_policy *policy, uint32_t mask) {
+    for (; mask; mask &= mask - 1) {
+        const struct ct_trigger *t = ct_policy_function(policy, (unsigned)__builtin_ctz(mask));
+        for (uint32_t i = 0; t && i < t->condition_count; i++)
+            if (t->conditions[i].value == CT_TRIGGER_ERRNO)
+                return true;
+    }
+    return false;
+}
+
+/* How the function reports errors, if a trigger must know. */
+static uint32_t failure_rule(const struct ct_policy *policy, uint32_t mask, const char *name, const char *module) {
+    const struct ct_library_call *call =
+        looks_at_errno(policy, mask) && ct_library_is_c(module) ? ct_library_call(name) : NULL;
+    if (!call || call->failure == CT_FAILS_OTHERWISE)
+        return 0;
+    return call->failure == CT_FAILS_NULL ? CT_RULE_FAILS_NULL : CT_RULE_FAILS_MINUS_ONE;
+}
+
+/* Which arguments may point to texts: those of known functions, or whatever looks like one. */
+static uint32_t texts_rule(const char *name, const char *module) {
+    const struct ct_library_call *call = ct_library_is_c(module) ? ct_library_call(name) : NULL;
+    if (call)
+        return (uint32_t)call->texts << CT_RULE_TEXTS;
+    return 0x3fu << CT_RULE_TEXTS | CT_RULE_IF_PRINTABLE;
 }
 
 static void put_rules(void *arg, const struct ct_target_module *m) {
@@ -44,10 +73,34 @@ static void put_rules(void *arg, const struct ct_target_module *m) {
         const struct ct_target_function *f = &m->functions[i];
         if (f->hook < 0 || (uint32_t)f->hook >= r->lane.hook_room)
             continue;
-        uint16_t mask = policy->used_bits ? ct_policy_mask(policy, f->name, m->path) : 0;
-        if (r->lane.rules[f->hook] != mask)
-            __atomic_store_n(&r->lane.rules[f->hook], mask, __ATOMIC_RELAXED);
+        uint32_t rule = policy->used_bits ? ct_policy_mask(policy, f->name, m->path) : 0;
+        if (!f->skip && !m->gone)
+            r->fitting |= (uint16_t)rule;
+        if (rule)
+            rule |= failure_rule(policy, rule, f->name, m->path);
+        if (r->lane.strings)
+            rule |= texts_rule(f->name, m->path);
+        if (r->lane.rules[f->hook] != rule)
+            __atomic_store_n(&r->lane.rules[f->hook], rule, __ATOMIC_RELAXED);
     }
+}
+
+/* Notes triggers that fit no function, for the user. They stay: a library that is loaded later may have one. */
+void ct_recording_note_triggers(struct ct_recording *r) {
+    const struct ct_policy *policy = r->session->policy;
+    if (!r->lane.segment_count)
+        return;
+    pthread_rwlock_rdlock(&r->session->policy_lock);
+    unsigned idle = policy->used_bits & ~(unsigned)r->fitting, others = (unsigned)__builtin_popcount(idle);
+    const struct ct_trigger *t = idle ? ct_policy_function(policy, (unsigned)__builtin_ctz(idle)) : NULL;
+    char more[32] = "";
+    if (others > 1)
+        snprintf(more, sizeof more, " and %u other%s", others - 1, others == 2 ? "" : "s");
+    if (t)
+        snprintf(r->session->idle, sizeof r->session->idle,
+                 "the trigger \"%s\"%s %s no function that is recorded so far; it stays for libraries to come", t->text,
+                 more, others > 1 ? "fit" : "fits");
+    pthread_rwlock_unlock(&r->session->policy_lock);
 }
 
 void ct_recording_apply_policy(struct ct_recording *r) {
@@ -56,6 +109,7 @@ void ct_recording_apply_policy(struct ct_recording *r) {
     pthread_rwlock_rdlock(&r->session->policy_lock);
     for (unsigned bit = 0; bit < CT_TRIGGER_BITS; bit++)
         put_trigger(r, bit, ct_policy_function(r->session->policy, bit));
+    r->fitting = 0;
     ct_recording_each_module(r, put_rules, r);
     pthread_rwlock_unlock(&r->session->policy_lock);
 }

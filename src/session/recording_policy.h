@@ -19,6 +19,8 @@ struct ct_recording_time_trigger {
 
 /* Puts the policy's current function triggers into effect in the process. Any thread that may read modules. */
 void ct_recording_apply_policy(struct ct_recording *r);
+/* Notes function triggers that fit no function (ct_session_idle). */
+void ct_recording_note_triggers(struct ct_recording *r);
 /* Applies the whole policy if the process does not have the current one, whether it runs or not. The caller holds
  * `work`. */
 void ct_recording_bring_policy(struct ct_recording *r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See requests.h. */
 #include "session/requests.h"
-#include "remote/frames.h"
+#include "remote/namespace.h"
 #include "remote/program.h"
 #include "session/children.h"
 #include "session/crash_watch.h"
@@ -19,6 +19,8 @@
 #define BIRTH_NS        300000000ull  /* a child has written its request by then, even after its parent's end */
 #define BIRTH_LIMIT     3000000000ull /* or by then, if the machine has not let it run */
 #define UNREAD_NS       1000000000ull /* a thread that waits for an answer checks every millisecond */
+#define READ_US         50            /* how often we check whether it has */
+#define READ_NS         5000000ull    /* it has by then, if it runs */
 
 struct ct_requests {
     struct ct_recording *recording;
@@ -30,6 +32,12 @@ struct ct_requests {
     bool stop;
     uint64_t last_birth;              /* when the last child was seen */
     uint64_t unread[CT_SHM_REQUESTS]; /* since when it is being written, or its answer is unread */
+    struct loader {
+        int tid;
+        uint64_t since, answered; /* it waits since then; 0: it does not */
+    } loaders[CT_SHM_REQUESTS];   /* threads that have loaded libraries and are about to go on */
+    size_t loader_count;
+    uint64_t looked; /* when the round of requests before this one began: what is new was posted after that */
 };
 
 static struct ct_shm_request *request_at(const struct ct_recording *r, uint32_t index) {
@@ -47,6 +55,8 @@ void ct_requests_answer(struct ct_task *t, int value, uint32_t state) {
     uint32_t expected = CT_REQUEST_TAKEN;
     request->answer = value;
     (void)__atomic_compare_exchange_n(&request->state, &expected, state, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    if (t->request.kind == CT_REQUEST_EXEC)
+        ct_recording_note_wait(t->parent, t->who.tid, t->since, ct_clock_now(), CT_WAIT_EXEC);
 }
 
 /* A thread makes one request at a time, and waits: so there are no more child threads than requests. False: it has one
@@ -150,16 +160,51 @@ static bool is_confirmed(struct ct_task *t) {
 
 /* ---- the request thread ---- */
 
+/* A time that the agent has noted. It is the target's word, so it counts only where it is possible. */
+static uint64_t noted_at(const struct ct_recording *r, const uint64_t *stamp, uint64_t least_ns, uint64_t most_ns) {
+    uint64_t ns = ct_clock_ns(&r->clock, __atomic_load_n(stamp, __ATOMIC_RELAXED));
+    return ns < least_ns ? least_ns : ns > most_ns ? most_ns : ns;
+}
+
+/* A thread reads its answer some time after it is given: until then it waits for us. */
+static void note_loaders(struct ct_requests *q) {
+    for (uint32_t i = 0; i < CT_SHM_REQUESTS && q->loader_count; i++) {
+        struct ct_shm_request *request = request_at(q->recording, i);
+        struct loader *l = &q->loaders[i];
+        uint64_t now = ct_clock_now();
+        bool unread = __atomic_load_n(&request->state, __ATOMIC_ACQUIRE) == CT_REQUEST_ANSWERED;
+        if (!l->since || (unread && now - l->answered < READ_NS))
+            continue;
+        uint64_t until = unread ? now : noted_at(q->recording, &request->resumed, l->answered, now);
+        ct_recording_note_wait(q->recording, l->tid, l->since, until, CT_WAIT_LIBRARIES);
+        *l = (struct loader){0};
+        q->loader_count--;
+    }
+}
+
+static void serve_loader(struct ct_task *t) {
+    struct ct_recording *r = t->parent;
+    note_loaders(r->requests.thread); /* another thread had this request just before */
+    int outer = r->drain.other_namespace ? ct_remote_outer_tid(r->pid, t->request.tid) : t->request.tid;
+    (void)ct_recording_update_modules(r); /* what cannot be hooked runs unhooked */
+    ct_requests_answer(t, 1, CT_REQUEST_ANSWERED);
+    r->requests.thread->loaders[t->index] = (struct loader){outer > 0 ? outer : INT_MAX, t->since, ct_clock_now()};
+    r->requests.thread->loader_count++;
+}
+
 static void serve_request(struct ct_recording *r, uint32_t index) {
     struct ct_shm_request *request = request_at(r, index);
     uint32_t expected = CT_REQUEST_POSTED;
     if (!__atomic_compare_exchange_n(&request->state, &expected, CT_REQUEST_TAKEN, false, __ATOMIC_ACQUIRE,
                                      __ATOMIC_RELAXED))
         return;
-    struct ct_task t = {.parent = r, .request = *request, .index = index};
+    uint64_t now = ct_clock_now();
+    struct ct_task t = {.parent = r,
+                        .request = *request,
+                        .index = index,
+                        .since = noted_at(r, &request->asked, r->requests.thread->looked, now)};
     if (t.request.kind == CT_REQUEST_LOADED) {
-        (void)ct_recording_update_modules(r); /* what cannot be hooked runs unhooked */
-        ct_requests_answer(&t, 1, CT_REQUEST_ANSWERED);
+        serve_loader(&t);
         return;
     }
     if (!is_confirmed(&t)) {
@@ -215,15 +260,18 @@ static void *run_request_thread(void *arg) {
     struct ct_requests *q = arg;
     struct ct_recording *r = q->recording;
     uint32_t *request_futex = &r->lane.control->request_futex;
-    const struct timespec limit = {0, REQUEST_WAIT_MS * 1000000L};
+    const struct timespec limit = {0, REQUEST_WAIT_MS * 1000000L}, soon = {0, READ_US * 1000L};
     while (!__atomic_load_n(&q->stop, __ATOMIC_ACQUIRE)) {
         uint32_t heard = __atomic_load_n(request_futex, __ATOMIC_ACQUIRE);
+        uint64_t now = ct_clock_now();
+        note_loaders(q);
         for (uint32_t i = 0; i < CT_SHM_REQUESTS; i++) {
             if (__atomic_load_n(&request_at(r, i)->state, __ATOMIC_ACQUIRE) == CT_REQUEST_POSTED && !is_open(q, i))
                 serve_request(r, i);
             take_back(q, i);
         }
-        (void)syscall(SYS_futex, request_futex, FUTEX_WAIT, heard, &limit, NULL, 0);
+        q->looked = now;
+        (void)syscall(SYS_futex, request_futex, FUTEX_WAIT, heard, q->loader_count ? &soon : &limit, NULL, 0);
     }
     return NULL;
 }

@@ -13,6 +13,7 @@ struct ct_task {
     uint32_t index;          /* of the request */
     struct ct_confirmed who; /* the process or thread that asks */
     bool answered;           /* the request may be somebody else's by now */
+    uint64_t since;          /* its thread waits since then */
     /* For an exec: */
     const char *foreign;    /* "an arm64 program": it is not recorded */
     char program[PATH_MAX]; /* "": unknown */

@@ -78,6 +78,10 @@ const char *ct_session_note(const struct ct_session *s) {
     return s->note;
 }
 
+const char *ct_session_idle(const struct ct_session *s) {
+    return s->idle;
+}
+
 const char *ct_session_error(const struct ct_session *s) {
     return s->error;
 }
@@ -147,6 +151,7 @@ static void complete_options(struct ct_session *s) {
     if (o->redact) {
         o->stack_bytes = -1;
         o->vectors = false;
+        o->strings = 0;
     }
     o->stack_bytes = o->stack_bytes ? o->stack_bytes : DEFAULT_STACK;
     o->max_depth = o->max_depth ? o->max_depth : DEFAULT_DEPTH;

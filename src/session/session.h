@@ -37,6 +37,7 @@ struct ct_session {
     struct ct_session_stalk stalk;
     char error[640];
     char note[320];           /* see ct_session_note */
+    char idle[448];           /* see ct_session_idle */
     struct ct_place *place;   /* the session's directory */
     char directory[PATH_MAX]; /* its name, for people */
     struct ct_session_metrics metrics;

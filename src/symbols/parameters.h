@@ -64,7 +64,7 @@ struct ct_type {
     size_t member_count;
     const struct ct_enumerator *enumerators; /* ENUM */
     size_t enumerator_count;
-    const struct ct_type *element; /* ARRAY */
+    const struct ct_type *element; /* ARRAY; POINTER of a parameter or result: the structure there, or NULL */
     uint64_t count;                /* ARRAY */
     enum ct_class classes[2];      /* of its first 16 bytes (parameters_<isa>.c) */
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types of parameters, read from DWARF: see parameters.h. Pointers are not followed, except those to char. */
+/* Types of parameters, read from DWARF: see parameters.h. Pointers are followed one level, to structures and char. */
 #include "symbols/parameters_internal.h"
 #include <string.h>
 
-enum { MAX_DEPTH = 6, MAX_CHAIN = 32, MAX_MEMBERS = 64, MAX_ENUMERATORS = 4096 };
+enum { MAX_DEPTH = 6, MAX_CHAIN = 32, MAX_MEMBERS = 64, MAX_ENUMERATORS = 4096, POINTED_NODES = 64 };
 
 const struct ct_type ct_type_unknown = {
     .kind = CT_TYPE_UNKNOWN, .incomplete = true, .classes = {CT_CLASS_UNKNOWN, CT_CLASS_UNKNOWN}};
@@ -133,13 +133,32 @@ static void read_enum(struct ct_parameters *p, Dwarf_Die *die, struct ct_type *t
     type->enumerators = list;
 }
 
-/* Reads a pointer, and whether it points to char. */
-static void read_pointer(struct ct_parameters *p, Dwarf_Die *die, struct ct_type *type) {
+static bool is_struct(struct ct_parameters *p, Dwarf_Die *die) {
+    int tag = p->dw->dwarf_tag(die);
+    return tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type;
+}
+
+/* The structure that a pointer leads to. It has a budget of its own: what is only shown must not cost other parameters
+ * their types. */
+static const struct ct_type *read_pointed(struct ct_parameters *p, Dwarf_Die *pointer, bool cxx) {
+    unsigned nodes = p->nodes;
+    p->nodes = POINTED_NODES;
+    const struct ct_type *type = ct_parameters_type(p, pointer, cxx, 1);
+    p->nodes = nodes;
+    return type->kind == CT_TYPE_STRUCT && type->member_count ? type : NULL;
+}
+
+/* Reads a pointer, and whether it points to char, or as a parameter to a structure. */
+static void read_pointer(struct ct_parameters *p, Dwarf_Die *die, struct ct_type *type, bool cxx, unsigned depth) {
     Dwarf_Die target;
     uint64_t size = 0;
     type->kind = CT_TYPE_POINTER;
     type->size = type->align = 8;
-    if (p->dw->dwarf_tag(die) != DW_TAG_pointer_type || !type_die(p, die, &target) || !strip_qualifiers(p, &target))
+    if (!type_die(p, die, &target) || !strip_qualifiers(p, &target))
+        return;
+    if (depth == 0 && is_struct(p, &target))
+        type->element = read_pointed(p, die, cxx);
+    if (p->dw->dwarf_tag(die) != DW_TAG_pointer_type)
         return;
     if (p->dw->dwarf_tag(&target) == DW_TAG_base_type && !strcmp(name_of(p, &target), "char") &&
         number_of(p, &target, DW_AT_byte_size, &size) && size == 1)
@@ -363,11 +382,11 @@ static void read_type(struct ct_parameters *p, Dwarf_Die *die, struct ct_type *t
     case DW_TAG_pointer_type:
     case DW_TAG_reference_type:
     case DW_TAG_rvalue_reference_type:
-        read_pointer(p, die, type);
+        read_pointer(p, die, type, cxx, depth);
         break;
     case DW_TAG_unspecified_type: /* the type of nullptr */
         if (strstr(name_of(p, die), "nullptr"))
-            read_pointer(p, die, type);
+            read_pointer(p, die, type, cxx, depth);
         break;
     case DW_TAG_ptr_to_member_type:
         read_member_pointer(p, die, type);

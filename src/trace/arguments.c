@@ -181,6 +181,8 @@ static void show_value(const struct ct_type *type, const struct ct_value_place *
 
 /* ---- records ---- */
 
+static const struct ct_type text_type = {.kind = CT_TYPE_TEXT, .size = 8};
+
 static struct ct_argument *add_argument(struct ct_arguments *out, const char *name) {
     if (out->count == CT_ARGUMENT_LIMIT) {
         out->left_out = true;
@@ -194,7 +196,24 @@ static struct ct_argument *add_argument(struct ct_arguments *out, const char *na
     return argument;
 }
 
-static void read_registers(const struct ct_trace_detail *detail, struct ct_arguments *out) {
+static bool is_captured(const struct ct_trace_detail *detail, uint64_t address) {
+    for (unsigned i = 0; i < detail->piece_count && i < sizeof detail->pieces / sizeof *detail->pieces; i++)
+        if (detail->pieces[i].address == address)
+            return true;
+    return false;
+}
+
+/* A register that points to a text, though nothing says that it is an argument. */
+static void show_pointer_and_text(uint64_t address, const struct ct_memory *memory, struct ct_argument *out) {
+    struct ct_argument shown = {.name = ""};
+    ct_value_show(&text_type, (const uint8_t *)&address, 8, memory, &shown);
+    ct_value_pointer(address, out);
+    size_t used = strlen(out->text);
+    snprintf(out->text + used, sizeof out->text - used, " %.*s", (int)(sizeof out->text - used - 2), shown.text);
+}
+
+static void read_registers(const struct ct_memory *memory, struct ct_arguments *out) {
+    const struct ct_trace_detail *detail = memory->detail;
     const struct ct_machine *machine = ct_machine_by_arch(detail->arch);
     if (!machine)
         return;
@@ -202,8 +221,15 @@ static void read_registers(const struct ct_trace_detail *detail, struct ct_argum
         ct_value_pointer(detail->registers[0], add_argument(out, machine->registers[machine->result[0]]));
         return;
     }
-    for (size_t i = 0; i < machine->argument_count; i++)
-        ct_value_pointer(detail->registers[i], add_argument(out, machine->registers[machine->call[i]]));
+    for (size_t i = 0; i < machine->argument_count; i++) {
+        struct ct_argument *argument = add_argument(out, machine->registers[machine->call[i]]);
+        if (memory->call && memory->call->texts & 1u << i)
+            ct_value_show(&text_type, (const uint8_t *)&detail->registers[i], 8, memory, argument);
+        else if (is_captured(detail, detail->registers[i]))
+            show_pointer_and_text(detail->registers[i], memory, argument);
+        else
+            ct_value_pointer(detail->registers[i], argument);
+    }
 }
 
 static void read_named(const struct ct_signature *signature, const struct ct_memory *memory, struct ct_arguments *out) {
@@ -247,7 +273,7 @@ static void read_by(const struct ct_signature *signature, const struct ct_memory
     if (signature)
         read_named(signature, memory, out);
     else
-        read_registers(memory->detail, out);
+        read_registers(memory, out);
 }
 
 void ct_arguments_by(const struct ct_signature *signature, const struct ct_trace_detail *detail,

@@ -2,8 +2,11 @@
 /* Arguments of calls as JSON: see arguments_json.h. */
 #include "trace/arguments_json.h"
 #include "base/json_write.h"
+#include <inttypes.h>
+#include <stdio.h>
 
 void ct_argument_json(struct ct_json *json, const char *key, const struct ct_argument *argument) {
+    char pointer[32];
     switch (argument->kind) {
     case CT_VALUE_UNKNOWN:
         break;
@@ -18,6 +21,10 @@ void ct_argument_json(struct ct_json *json, const char *key, const struct ct_arg
         break;
     case CT_VALUE_REAL:
         ct_json_real(json, key, argument->real);
+        break;
+    case CT_VALUE_POINTER: /* its text may show more */
+        snprintf(pointer, sizeof pointer, "0x%" PRIx64, argument->number);
+        ct_json_string(json, key, pointer);
         break;
     case CT_VALUE_STRING:
         ct_json_string(json, key, argument->string);

@@ -290,6 +290,31 @@ const uint8_t *ct_details_record(struct ct_details *details, uint64_t detail_seq
     }
 }
 
+/* Pieces that we have no room for are left out. */
+static int parse_pieces(const uint8_t *bytes, size_t size, struct ct_trace_detail *out) {
+    size_t used = 0, most = sizeof out->pieces / sizeof *out->pieces;
+    struct atf_detail_piece piece;
+    while (size) {
+        size_t padded;
+        if (size < sizeof piece)
+            return CT_ERR_BAD_FILE;
+        memcpy(&piece, bytes, sizeof piece);
+        padded = ((size_t)piece.size + 7) & ~(size_t)7;
+        if (!piece.size || size - sizeof piece < padded)
+            return CT_ERR_BAD_FILE;
+        if (out->piece_count < most && piece.size <= sizeof out->piece_bytes - used) {
+            memcpy(out->piece_bytes + used, bytes + sizeof piece, piece.size);
+            out->pieces[out->piece_count].address = piece.address;
+            out->pieces[out->piece_count].size = piece.size;
+            out->pieces[out->piece_count++].offset = (uint16_t)used;
+            used += piece.size;
+        }
+        bytes += sizeof piece + padded;
+        size -= sizeof piece + padded;
+    }
+    return 0;
+}
+
 static int parse_call(const uint8_t *record, const struct atf_detail_event *event, struct ct_trace_detail *out) {
     struct atf_detail_call call;
     if (event->total_length < sizeof call)
@@ -316,6 +341,8 @@ static int parse_call(const uint8_t *record, const struct atf_detail_event *even
         out->errno_before = error.before;
         out->errno_after = error.after;
     }
+    if (event->flags & ATF_DETAIL_STRINGS)
+        return parse_pieces(record + needed, event->total_length - needed, out);
     return 0;
 }
 
@@ -343,6 +370,7 @@ int ct_details_parse(const uint8_t *record, const struct atf_detail_event *event
     out->stack_size = 0;
     out->has_vectors = false;
     out->errno_before = out->errno_after = CT_TRACE_NO_ERRNO;
+    out->piece_count = 0;
     out->cpu_count = 0;
     if (event->event_type == ATF_DETAIL_CALL || event->event_type == ATF_DETAIL_RETURN)
         return parse_call(record, event, out);

@@ -54,9 +54,20 @@ static int read_gaps(struct ct_thread_facts *facts, const struct ct_json_node *g
     return 0;
 }
 
+/* When the recorder last looked which threads exist: it notes one time for all that it sees. */
+static uint64_t last_look(const struct ct_json_node *threads) {
+    uint64_t looked_ns = 0;
+    for (const struct ct_json_node *node = ct_json_first(threads); node; node = node->next) {
+        uint64_t seen_ns = ct_json_u64(ct_json_get(node, "seen_ns", NULL), 0);
+        looked_ns = seen_ns > looked_ns ? seen_ns : looked_ns;
+    }
+    return looked_ns;
+}
+
 static int read_threads(struct ct_facts *facts, size_t process, const struct ct_json_node *root,
                         const struct place *places) {
-    const struct ct_json_node *node = ct_json_first(ct_json_get(root, "threads", NULL));
+    const struct ct_json_node *list = ct_json_get(root, "threads", NULL), *node = ct_json_first(list);
+    uint64_t looked_ns = last_look(list);
     for (; node; node = node->next) {
         struct place key = {.process = process, .id = (uint32_t)ct_json_u64(ct_json_get(node, "id", NULL), UINT32_MAX)};
         const struct place *place = bsearch(&key, places, facts->thread_count, sizeof key, compare_places);
@@ -64,6 +75,8 @@ static int read_threads(struct ct_facts *facts, size_t process, const struct ct_
             continue;
         struct ct_thread_facts *thread = &facts->threads[place->index];
         thread->end_ns = ct_json_u64(ct_json_get(node, "end_ns", NULL), 0);
+        thread->seen_ns = ct_json_u64(ct_json_get(node, "seen_ns", NULL), 0);
+        thread->lasted = thread->seen_ns && thread->seen_ns == looked_ns;
         int status = read_gaps(thread, ct_json_get(node, "gaps", NULL));
         if (status)
             return status;
@@ -120,8 +133,12 @@ uint64_t ct_facts_thread_end(const struct ct_facts *facts, const struct ct_trace
                              uint64_t last_ns, size_t open_frames) {
     const struct ct_trace_thread *t = ct_trace_thread_at(trace, thread);
     const struct ct_trace_process *process = ct_trace_process_at(trace, t->process);
-    uint64_t end_ns = facts->threads[thread].end_ns;
-    if (!end_ns && (open_frames > 1 || t->tid == (uint32_t)process->pid))
-        end_ns = process->time_end_ns;
+    const struct ct_thread_facts *known = &facts->threads[thread];
+    uint64_t end_ns = known->end_ns;
+    bool returned = open_frames <= 1 && t->tid != (uint32_t)process->pid;
+    if (!end_ns && (!returned || (known->lasted && known->seen_ns > last_ns)))
+        end_ns = process->recording_end_ns;
+    else if (!end_ns)
+        end_ns = known->seen_ns;
     return end_ns > last_ns ? end_ns : last_ns;
 }

@@ -15,8 +15,10 @@ struct ct_gap {
 struct ct_thread_facts {
     struct ct_gap *gaps; /* by position */
     size_t gap_count;
-    uint64_t end_ns; /* 0: not known */
-    bool complete;   /* no event is missing */
+    uint64_t end_ns;  /* when it ended; 0: not known */
+    uint64_t seen_ns; /* when the recorder last saw that it exists; 0: not known */
+    bool lasted;      /* that was when the recorder last looked at the process's threads */
+    bool complete;    /* no event is missing */
 };
 
 struct ct_facts {
@@ -30,8 +32,9 @@ struct ct_facts {
 int ct_facts_load(struct ct_facts *facts, const struct ct_trace *trace);
 void ct_facts_free(struct ct_facts *facts);
 
-/* When frames end that are open after the last event of a thread: at the end of the process's recording. But a thread
- * that has returned to its first function was ending, so they end with its last event. */
+/* When frames end that are open after the last event of a thread: at the end of the thread, or of the process's
+ * recording. But a thread that has returned to its first function may have ended unseen: then they end with its last
+ * event, or when it was last seen, unless it was there at the recorder's last look. */
 uint64_t ct_facts_thread_end(const struct ct_facts *facts, const struct ct_trace *trace, size_t thread,
                              uint64_t last_ns, size_t open_frames);
 

@@ -121,6 +121,8 @@ static int number_process(struct ct_follow *f, size_t index, size_t *number) {
         .complete = now->complete,
         .time_start_ns = now->time_start_ns,
     };
+    snprintf(f->processes[*number].info.program, sizeof f->processes[*number].info.program, "%s",
+             ct_trace_program(f->trace, index));
     return 0;
 }
 
@@ -220,6 +222,14 @@ size_t ct_follow_thread_count(const struct ct_follow *f) {
 
 const struct ct_follow_thread *ct_follow_thread_at(const struct ct_follow *f, size_t thread) {
     return thread < f->thread_count ? &f->threads[thread] : NULL;
+}
+
+uint64_t ct_follow_thread_end(const struct ct_follow *f, size_t thread, uint64_t last_ns, size_t open_frames) {
+    size_t processes = f->trace ? ct_trace_process_count(f->trace) : 0;
+    for (size_t i = 0; f->trace && i < ct_trace_thread_count(f->trace); i++)
+        if (f->numbers[processes + i] == thread)
+            return ct_facts_thread_end(&f->facts, f->trace, i, last_ns, open_frames);
+    return last_ns;
 }
 
 /* ---- names ---- */

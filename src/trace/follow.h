@@ -17,6 +17,7 @@ struct ct_follow_process {
     int pid, parent_pid;
     bool complete; /* the recorder finished its trace */
     uint64_t time_start_ns;
+    char program[64]; /* file name, "": not known yet */
 };
 
 struct ct_follow_thread {
@@ -44,6 +45,8 @@ size_t ct_follow_process_count(const struct ct_follow *follow);
 const struct ct_follow_process *ct_follow_process_at(const struct ct_follow *follow, size_t process);
 size_t ct_follow_thread_count(const struct ct_follow *follow);
 const struct ct_follow_thread *ct_follow_thread_at(const struct ct_follow *follow, size_t thread);
+/* As ct_facts_thread_end, from what is known in this round. */
+uint64_t ct_follow_thread_end(const struct ct_follow *follow, size_t thread, uint64_t last_ns, size_t open_frames);
 /* Valid until the next call for the process. NULL: not known (yet). */
 const struct ct_trace_function *ct_follow_function(struct ct_follow *follow, size_t process, uint64_t id);
 

@@ -20,10 +20,12 @@ enum {
 void ct_frames_begin(struct ct_frames *f, bool complete, void (*lost)(void *arg, struct ct_frame *frame), void *arg) {
     f->used = f->count = f->row_count = f->trusted = 0;
     f->free = f->newest = f->running = CT_NO_FRAME;
-    f->open = f->skipped_ns = f->last_ns = 0;
+    f->open = f->skipped_ns = f->waited_ns = f->last_ns = 0;
     ct_depths_clear(&f->others);
     f->complete = complete;
     f->many = f->after_gap = f->no_memory = false;
+    f->timeline = NULL;
+    f->off = (struct ct_off){{0}};
     f->lost = lost;
     f->arg = arg;
 }
@@ -34,15 +36,51 @@ uint64_t ct_frames_duration(const struct ct_frames *f, const struct ct_frame *fr
     return wall > skipped ? wall - skipped : 0;
 }
 
+uint64_t ct_frames_lasted(const struct ct_frames *f, const struct ct_frame *frame, uint64_t end_ns) {
+    uint64_t wall = end_ns > frame->began_ns ? end_ns - frame->began_ns : 0, waited = f->waited_ns - frame->waited_ns;
+    return wall > waited ? wall - waited : 0;
+}
+
 void ct_frames_open_time(const struct ct_frames *f, const struct ct_frame *frame, struct ct_open_time *time) {
-    if (time->active++ == 0)
-        time->since_ns = frame->start_ns - f->skipped_ns;
+    if (time->active++)
+        return;
+    time->since_ns = frame->start_ns - f->skipped_ns;
+    time->off = f->off;
 }
 
 uint64_t ct_frames_close_time(const struct ct_frames *f, struct ct_open_time *time, uint64_t end_ns) {
     uint64_t now_ns = end_ns - f->skipped_ns;
     bool last = --time->active == 0;
     return last && (int64_t)(now_ns - time->since_ns) > 0 ? now_ns - time->since_ns : 0;
+}
+
+void ct_off_add(struct ct_off *sum, const struct ct_off *more) {
+    for (int i = 0; i < CT_OFF_KINDS; i++)
+        sum->ns[i] += more->ns[i];
+}
+
+uint64_t ct_off_rest(uint64_t time_ns, const struct ct_off *off) {
+    uint64_t away = 0;
+    for (int i = 0; i < CT_OFF_KINDS; i++)
+        away += off->ns[i];
+    return time_ns > away ? time_ns - away : 0;
+}
+
+static struct ct_off off_since(const struct ct_frames *f, const struct ct_off *before) {
+    struct ct_off off;
+    for (int i = 0; i < CT_OFF_KINDS; i++)
+        off.ns[i] = f->off.ns[i] - before->ns[i];
+    return off;
+}
+
+struct ct_off ct_frames_off(const struct ct_frames *f, const struct ct_frame *frame) {
+    return off_since(f, &frame->off_before);
+}
+
+void ct_frames_close_off(const struct ct_frames *f, const struct ct_open_time *time, struct ct_off *sum) {
+    const struct ct_off off = off_since(f, &time->off);
+    if (!time->active)
+        ct_off_add(sum, &off);
 }
 
 /* ---- places ---- */
@@ -137,19 +175,34 @@ struct ct_frame *ct_frames_next(const struct ct_frames *f, const struct ct_frame
 
 /* ---- time ---- */
 
-/* The time since the last event belongs to the running frame. */
+/* The time since the last event belongs to the running frame, except for waits. After a gap it belongs to none. */
 static void pass_time(struct ct_frames *f, uint64_t now_ns) {
-    if (is_open(f, f->running) && f->last_ns && now_ns > f->last_ns)
-        f->places[f->running].self_ns += now_ns - f->last_ns;
+    struct ct_off off = {{0}};
+    uint64_t waited = f->timeline ? ct_timeline_pass(f->timeline, now_ns, &off) : 0;
+    if (f->last_ns && now_ns > f->last_ns) {
+        f->skipped_ns += waited;
+        f->waited_ns += waited;
+        ct_off_add(&f->off, &off);
+        if (is_open(f, f->running)) {
+            f->places[f->running].self_ns += now_ns - f->last_ns - waited;
+            ct_off_add(&f->places[f->running].off_self, &off);
+        }
+    }
     f->last_ns = now_ns;
 }
 
 void ct_frames_clip(struct ct_frames *f, uint64_t now_ns) {
+    struct ct_off ignored = {{0}};
+    uint64_t waited = f->timeline ? ct_timeline_pass(f->timeline, now_ns, &ignored) : 0;
+    f->waited_ns += f->last_ns ? waited : 0;
+    f->skipped_ns += f->last_ns ? waited : 0;
     for (size_t place = f->newest; place != CT_NO_FRAME; place = f->places[place].older) {
         struct ct_frame *frame = &f->places[place];
         frame->start_ns = now_ns;
         frame->skipped_ns = f->skipped_ns;
         frame->self_ns = 0;
+        frame->off_before = f->off;
+        frame->off_self = (struct ct_off){{0}};
     }
     if (f->last_ns)
         f->last_ns = now_ns;
@@ -315,6 +368,8 @@ struct ct_frame *ct_frames_call(struct ct_frames *f, const struct ct_trace_event
     frame->detail = event->detail;
     frame->called_at = event->depth;
     frame->skipped_ns = f->skipped_ns;
+    frame->waited_ns = f->waited_ns;
+    frame->off_before = f->off;
     return frame;
 }
 
@@ -348,7 +403,10 @@ static bool resume_frame(struct ct_frames *f, const struct ct_frames_saved *save
     frame->detail = saved->detail;
     frame->called_at = saved->called_at;
     frame->skipped_ns = saved->skipped_ns;
+    frame->waited_ns = saved->waited_ns;
     frame->self_ns = saved->self_ns;
+    frame->off_before = saved->off_before;
+    frame->off_self = saved->off_self;
     frame->unknown = saved->unknown;
     if (other) {
         frame->depth = saved->called_at;
@@ -373,6 +431,11 @@ bool ct_frames_resume(struct ct_frames *f, const struct ct_frames_state *state) 
     f->running = state->running;
     f->last_ns = state->last_ns;
     f->skipped_ns = state->skipped_ns;
+    f->waited_ns = state->waited_ns;
+    f->off = state->off;
+    struct ct_off included = {{0}};
+    if (f->timeline)
+        (void)ct_timeline_pass(f->timeline, state->timeline_ns, &included);
     f->many = state->many;
     f->after_gap = state->after_gap;
     return true;

@@ -11,11 +11,13 @@
  * ran is the caller.
  *
  * Time between two events belongs to the frame that ran; after an end that is the caller. Time in a gap belongs to no
- * frame. Memory grows only with the number of open calls, and nothing is searched while depths match. One owner. */
+ * frame, nor does time in which the thread waited for the recorder. Memory grows only with the number of open calls,
+ * and nothing is searched while depths match. One owner. */
 #ifndef CT_TRACE_FRAMES_H
 #define CT_TRACE_FRAMES_H
 
 #include "trace/depths.h"
+#include "trace/timeline.h"
 #include <contrail/trace.h>
 
 #define CT_NO_FRAME SIZE_MAX
@@ -23,12 +25,14 @@
 /* A frame is identified by its place, which it keeps while it is open. */
 struct ct_frame {
     uint64_t function;
-    uint64_t start_ns;   /* where its time counts from: its call, or ct_frames_clip */
-    uint64_t began_ns;   /* time of its call */
-    uint64_t sequence;   /* position of its call in the thread */
-    uint64_t skipped_ns; /* time in gaps before it began */
-    uint64_t self_ns;    /* time in which it was the running frame */
-    uint64_t unknown;    /* not 0: number of frames that it represents, whose calls were not seen */
+    uint64_t start_ns;                  /* where its time counts from: its call, or ct_frames_clip */
+    uint64_t began_ns;                  /* time of its call */
+    uint64_t sequence;                  /* position of its call in the thread */
+    uint64_t skipped_ns;                /* time in gaps and waits before it began */
+    uint64_t waited_ns;                 /* time in waits before its call */
+    uint64_t self_ns;                   /* time in which it was the running frame */
+    struct ct_off off_before, off_self; /* off the processor: before it began; of its self time */
+    uint64_t unknown;                   /* not 0: number of frames that it represents, whose calls were not seen */
     void *user;
     uint64_t serial; /* 0: the place is free */
     uint64_t caller_serial;
@@ -52,11 +56,14 @@ struct ct_frames {
     uint64_t open;  /* frames of the row, unknown ones included */
     /* The other stacks. */
     struct ct_depths others;
-    bool many;           /* there were other stacks: the row is one stack only */
-    size_t running;      /* place of the frame that runs, or CT_NO_FRAME */
-    uint64_t last_ns;    /* time of the last event, 0: there was none, or a gap */
-    uint64_t skipped_ns; /* time in gaps so far */
-    bool complete;       /* no event of the thread is missing */
+    bool many;                    /* there were other stacks: the row is one stack only */
+    size_t running;               /* place of the frame that runs, or CT_NO_FRAME */
+    uint64_t last_ns;             /* time of the last event, 0: there was none, or a gap */
+    uint64_t skipped_ns;          /* time in gaps and waits so far */
+    uint64_t waited_ns;           /* of it: in waits */
+    struct ct_timeline *timeline; /* of the thread; NULL: neither waits nor time off the processor are known */
+    struct ct_off off;            /* off the processor so far, gaps and waits not counted */
+    bool complete;                /* no event of the thread is missing */
     bool after_gap;
     bool no_memory;
     /* Called when the end of a frame was lost. */
@@ -68,16 +75,19 @@ struct ct_frames {
  * coroutines take turns, each moment counts once. All zero: none is open. */
 struct ct_open_time {
     uint64_t since_ns; /* gaps not counted */
-    uint32_t active;   /* frames of the set that are open */
+    struct ct_off off;
+    uint32_t active; /* frames of the set that are open */
 };
 
+/* The caller may set `timeline` afterwards. */
 void ct_frames_begin(struct ct_frames *frames, bool complete, void (*lost)(void *arg, struct ct_frame *frame),
                      void *arg);
 /* Sets the calls that are open before the first event (ct_trace_open_calls). They began at `ns` at the latest. */
 void ct_frames_inherit(struct ct_frames *frames, const uint64_t *functions, size_t count, uint64_t ns);
 /* The frames as they are in the middle of a thread's events, oldest first. */
 struct ct_frames_saved {
-    uint64_t function, start_ns, sequence, skipped_ns, self_ns;
+    uint64_t function, start_ns, sequence, skipped_ns, waited_ns, self_ns;
+    struct ct_off off_before, off_self;
     uint64_t unknown;
     size_t caller; /* number of the frame in this list, or CT_NO_FRAME */
     uint32_t detail, called_at;
@@ -87,10 +97,13 @@ struct ct_frames_state {
     size_t count;
     size_t running; /* number of a frame, or CT_NO_FRAME */
     size_t trusted;
-    uint64_t last_ns, skipped_ns;
+    uint64_t last_ns, skipped_ns, waited_ns;
+    struct ct_off off;
+    uint64_t timeline_ns; /* the timeline was passed up to here */
     bool many, after_gap;
 };
-/* Goes on where a state was saved, after ct_frames_begin. False: no memory, or no frames can be in such a state. */
+/* Goes on where a state was saved, after ct_frames_begin, with the timeline set and not passed beyond. False: no memory,
+ * or no frames can be in such a state. */
 bool ct_frames_resume(struct ct_frames *frames, const struct ct_frames_state *state);
 /* Events are missing between the last one and the next. `ns` is the time between the two. */
 void ct_frames_gap(struct ct_frames *frames, uint64_t ns);
@@ -100,12 +113,21 @@ struct ct_frame *ct_frames_call(struct ct_frames *frames, const struct ct_trace_
 bool ct_frames_end(struct ct_frames *frames, const struct ct_trace_event *event, struct ct_frame *closed);
 /* Takes the newest frame that is open at the end. False: none. */
 bool ct_frames_take(struct ct_frames *frames, uint64_t end_ns, struct ct_frame *frame);
-/* Duration of the frame, without gaps. */
+/* Duration of the frame, without gaps and waits. */
 uint64_t ct_frames_duration(const struct ct_frames *frames, const struct ct_frame *frame, uint64_t end_ns);
+/* Duration of the whole call, whatever ct_frames_clip left out; with gaps, and without waits. */
+uint64_t ct_frames_lasted(const struct ct_frames *frames, const struct ct_frame *frame, uint64_t end_ns);
+/* How much of it was off the processor. The frame ends now. */
+struct ct_off ct_frames_off(const struct ct_frames *frames, const struct ct_frame *frame);
 /* Adds the frame to the set. */
 void ct_frames_open_time(const struct ct_frames *frames, const struct ct_frame *frame, struct ct_open_time *time);
 /* A frame of the set ends. Returns how long the set was open if it was the last one. */
 uint64_t ct_frames_close_time(const struct ct_frames *frames, struct ct_open_time *time, uint64_t end_ns);
+/* After it: adds how much of that was off the processor. */
+void ct_frames_close_off(const struct ct_frames *frames, const struct ct_open_time *time, struct ct_off *sum);
+void ct_off_add(struct ct_off *sum, const struct ct_off *more);
+/* The part of a time that was on the processor. */
+uint64_t ct_off_rest(uint64_t time_ns, const struct ct_off *off);
 
 /* The frame at a place; NULL: none whose call was seen. */
 struct ct_frame *ct_frames_at(const struct ct_frames *frames, size_t place);

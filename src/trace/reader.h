@@ -19,6 +19,8 @@ int ct_find_numbered(const char *directory, const char *prefix, uint32_t **numbe
  * without events and counts) is the newest only when there is no other. */
 char *ct_find_newest_session(const char *root);
 bool ct_find_exists(const char *directory, const char *name);
+/* What a session or process takes on disk, as `du` counts it (disk_size.c). */
+uint64_t ct_find_disk_bytes(const char *path);
 
 /* ---- index files (index_file.c) ---- */
 
@@ -242,6 +244,9 @@ enum ct_trace_step ct_trace_next_step(struct ct_trace_cursor *cursor, struct ct_
                                       struct ct_code_record *record);
 const char *ct_trace_cursor_problem(const struct ct_trace_cursor *cursor, size_t thread);
 
+/* File name of the program of a process, "" when it is not known. */
+const char *ct_trace_program(const struct ct_trace *trace, size_t process);
+
 struct ct_symbols *ct_trace_symbols(const struct ct_trace *trace, size_t process);
 
 /* Where code lies. */
@@ -250,6 +255,11 @@ struct ct_trace_place {
     const char *module;                       /* file name, "": code of no file */
 };
 struct ct_trace_place ct_trace_place(const struct ct_trace *trace, size_t process, uint32_t module, uint64_t offset);
+
+/* Like ct_trace_verify, for the threads for which `wanted` is true; their processes count as a whole only when all their
+ * threads are wanted. */
+int ct_trace_verify_some(struct ct_trace *trace, bool (*wanted)(void *arg, size_t thread),
+                         void (*complain)(void *arg, const char *sentence), void *arg);
 
 struct ct_verify_detail {
     bool finished; /* nothing may be missing */

@@ -171,6 +171,7 @@ const struct cts_call *ct_summary_call(const struct ct_summary *s, size_t start,
 static struct ct_frames_saved saved_frame(const struct ct_summary *s, const struct cts_frame *frame) {
     struct ct_frames_saved saved = {.self_ns = frame->self_ns,
                                     .caller = frame->caller ? frame->caller - 1 : CT_NO_FRAME};
+    memcpy(saved.off_self.ns, frame->off_ns, sizeof saved.off_self.ns);
     if (frame->call & CTS_UNKNOWN) {
         saved.unknown = frame->call & ~CTS_UNKNOWN;
         return saved;
@@ -180,6 +181,8 @@ static struct ct_frames_saved saved_frame(const struct ct_summary *s, const stru
     saved.start_ns = call->start_ns;
     saved.sequence = call->start_seq;
     saved.skipped_ns = call->skipped_ns;
+    saved.waited_ns = call->waited_ns;
+    memcpy(saved.off_before.ns, call->off_ns, sizeof saved.off_before.ns);
     saved.detail = call->detail;
     saved.called_at = call->depth;
     return saved;
@@ -192,14 +195,17 @@ int ct_summary_frames(const struct ct_summary *s, size_t number, struct ct_frame
         return CT_ERR_NO_MEMORY;
     for (uint32_t i = 0; i < start->frame_count; i++)
         saved[i] = saved_frame(s, &s->frames[start->first_frame + i]);
-    const struct ct_frames_state state = {.frames = saved,
-                                          .count = start->frame_count,
-                                          .running = start->running ? start->running - 1 : CT_NO_FRAME,
-                                          .trusted = start->trusted,
-                                          .last_ns = start->last_ns,
-                                          .skipped_ns = start->skipped_ns,
-                                          .many = start->flags & CTS_MANY,
-                                          .after_gap = start->flags & CTS_AFTER_GAP};
+    struct ct_frames_state state = {.frames = saved,
+                                    .count = start->frame_count,
+                                    .running = start->running ? start->running - 1 : CT_NO_FRAME,
+                                    .trusted = start->trusted,
+                                    .last_ns = start->last_ns,
+                                    .skipped_ns = start->skipped_ns,
+                                    .waited_ns = start->waited_ns,
+                                    .timeline_ns = ct_summary_start_last_ns(s, number),
+                                    .many = start->flags & CTS_MANY,
+                                    .after_gap = start->flags & CTS_AFTER_GAP};
+    memcpy(state.off.ns, start->off_ns, sizeof state.off.ns);
     bool good = ct_frames_resume(frames, &state);
     free(saved);
     return good ? 0 : frames->no_memory ? CT_ERR_NO_MEMORY : CT_ERR_BAD_FILE;

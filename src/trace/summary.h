@@ -38,11 +38,11 @@ bool ct_summary_is_worth(const struct ct_trace *trace, uint64_t events);
 
 struct ct_summary;
 /* Loads the summary of a thread, or makes it, which reads the whole thread, and stores it if that is possible. Returns
- * 0, CT_ERR_NO_MEMORY, or CT_ERR_NOT_FOUND: the thread is too small for one, or some of its events cannot be read, which
- * readers have to notice. */
+ * 0, CT_ERR_NO_MEMORY, or CT_ERR_NOT_FOUND: the thread is too small for one, or some of its events cannot be
+ * read, which readers must notice. */
 int ct_summary_open(struct ct_summary **out, struct ct_trace *trace, size_t thread,
                     const struct ct_summary_options *options);
-/* Creates a file for a summary in a thread's directory, which its readers can read. A descriptor, or a negated errno. */
+/* Creates a file for a summary in a thread's directory. Returns a descriptor, or a negated errno. */
 int ct_summary_create(struct ct_place *place, const char *name);
 /* Makes the summary and writes it to such a file, which stays empty if that fails. CT_ERR_NOT_FOUND: the thread is too
  * small for one. */

@@ -7,6 +7,7 @@
 #include "base/grow.h"
 #include "trace/crc32.h"
 #include "trace/summary_internal.h"
+#include "trace/timeline.h"
 #include "trace/table.h"
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,8 @@ struct function {
 struct block {
     uint64_t first, end, bytes;
 };
+
+_Static_assert((int)CTS_OFF == (int)CT_OFF_KINDS, "a summary has the time off the processor by kind");
 
 struct builder {
     const struct ct_summary_source *source;
@@ -83,8 +86,10 @@ static bool add_call(struct builder *b, struct ct_frame *frame) {
                                                   .end_ns = CTS_NOWHERE,
                                                   .end_seq = CTS_NOWHERE,
                                                   .skipped_ns = frame->skipped_ns,
+                                                  .waited_ns = frame->waited_ns,
                                                   .depth = frame->called_at,
                                                   .detail = frame->detail};
+    memcpy(b->calls[b->call_count - 1].off_ns, frame->off_before.ns, sizeof frame->off_before.ns);
     frame->user = (void *)(uintptr_t)b->call_count;
     return true;
 }
@@ -102,6 +107,7 @@ static bool save_frame(struct builder *b, struct ct_frame *frame, const uint32_t
         .call = frame->unknown ? CTS_UNKNOWN | (uint32_t)frame->unknown : (uint32_t)(uintptr_t)frame->user - 1,
         .caller = caller == CT_NO_FRAME ? 0 : numbers[caller] + 1,
     };
+    memcpy(b->saved[b->saved_count - 1].off_ns, frame->off_self.ns, sizeof frame->off_self.ns);
     return true;
 }
 
@@ -151,9 +157,11 @@ static void add_start(struct builder *b) {
                               .span = (uint32_t)b->span_count - 1,
                               .last_ns = f->last_ns,
                               .skipped_ns = f->skipped_ns,
+                              .waited_ns = f->waited_ns,
                               .trusted = (uint32_t)f->trusted,
                               .flags = (f->many ? CTS_MANY : 0) | (f->after_gap ? CTS_AFTER_GAP : 0),
                               .gaps = (uint32_t)b->gap};
+    memcpy(start.off_ns, f->off.ns, sizeof f->off.ns);
     if (!ct_grow(&b->starts, &b->start_room, b->start_count, sizeof *b->starts, 64) || !save_frames(b, &start)) {
         b->failed = true;
         return;
@@ -440,10 +448,17 @@ int ct_summary_build(const struct ct_summary_source *source, uint8_t **bytes, si
     struct block *blocks = list_blocks(b.index, &count);
     if (!blocks)
         return CT_ERR_NO_MEMORY;
+    struct ct_timeline timeline;
+    if (ct_timeline_open(&timeline, source->options->facts, source->trace, source->thread) != 0) {
+        free(blocks);
+        return CT_ERR_NO_MEMORY;
+    }
     ct_frames_begin(&b.frames, b.facts->complete, on_lost, &b);
+    b.frames.timeline = &timeline;
     for (size_t i = 0; i < count && !b.failed; i++)
         read_block(&b, &blocks[i]);
     free(blocks);
+    ct_timeline_close(&timeline);
     uint32_t function_count;
     struct cts_function *functions = b.failed ? NULL : list_functions(&b, &function_count);
     int status = functions ? assemble(&b, functions, function_count, bytes, size) : CT_ERR_NO_MEMORY;

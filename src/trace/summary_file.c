@@ -2,6 +2,8 @@
 /* The file of a summary: whether it fits its trace, and whether everything in it is possible. */
 #include "trace/crc32.h"
 #include "trace/summary_internal.h"
+#include "trace/switches_file.h"
+#include "trace/waits.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,12 +53,30 @@ static uint64_t mix_part(uint64_t hash, struct ct_index_part *part) {
     return mix(mix(hash, (uint64_t)status.st_mtim.tv_sec), (uint64_t)status.st_mtim.tv_nsec);
 }
 
+/* Time that belongs to no call: waits for the recorder, and the file of switches by its size. */
+static uint64_t mix_waits(const struct ct_summary_source *source, uint64_t hash) {
+    const struct trace_thread *thread = &source->trace->threads[source->thread];
+    const struct trace_process *process = &source->trace->processes[thread->info.process];
+    struct ct_waits waits;
+    struct stat file;
+    if (ct_waits_of_thread(&waits, source->options->facts, source->trace, source->thread) == 0) {
+        for (size_t i = 0; i < waits.count; i++)
+            hash = mix(mix(hash, waits.spans[i].from_ns), waits.spans[i].to_ns);
+        ct_waits_free(&waits);
+    }
+    char *path = ct_file_path("%s/thread_%u/" CT_SWITCHES_FILE, process->directory, thread->info.id);
+    if (path && stat(path, &file) == 0)
+        hash = mix(hash, (uint64_t)file.st_size);
+    free(path);
+    return hash;
+}
+
 static uint64_t mix_facts(const struct ct_summary_source *source, uint64_t entry_only) {
     const struct ct_thread_facts *facts = &source->options->facts->threads[source->thread];
     uint64_t hash = mix(mix(CTS_VERSION, entry_only), facts->complete);
     for (size_t i = 0; i < facts->gap_count; i++)
         hash = mix(hash, facts->gaps[i].at);
-    return mix(hash, facts->gap_count);
+    return mix_waits(source, mix(hash, facts->gap_count));
 }
 
 int ct_summary_identify(struct ct_summary_source *source) {

@@ -104,8 +104,8 @@ static int find_threads(struct ct_trace *trace, size_t process) {
     return status ? status : merge_threads(trace, process);
 }
 
-/* Finds out when the process began and ended. A manifest that was not finished does not have the end. */
-static void find_times(struct ct_trace *trace, size_t process) {
+/* A manifest that was not finished does not have the last events. */
+static void find_event_times(struct ct_trace *trace, size_t process) {
     struct trace_process *owner = &trace->processes[process];
     const struct ct_json_node *root = ct_json_root(owner->manifest);
     struct ct_trace_process *info = &owner->info;
@@ -123,6 +123,21 @@ static void find_times(struct ct_trace *trace, size_t process) {
         if (ct_index_read(index, index->end - 1, &event, 1) == 1 && event.timestamp_ns > info->time_end_ns)
             info->time_end_ns = event.timestamp_ns;
     }
+}
+
+/* Finds out from when until when the process was recorded, and when the events in between begin and end. */
+static void find_times(struct ct_trace *trace, size_t process) {
+    const struct ct_json_node *root = ct_json_root(trace->processes[process].manifest);
+    struct ct_trace_process *info = &trace->processes[process].info;
+    find_event_times(trace, process);
+    uint64_t start = ct_json_u64(ct_json_get(root, "recording_start_ns", NULL), 0);
+    uint64_t end = ct_json_u64(ct_json_get(root, "recording_end_ns", NULL), 0);
+    info->recording_known = start && end >= start;
+    if (!info->recording_known)
+        start = end = 0;
+    bool earlier = info->time_start_ns && info->time_start_ns < start;
+    info->recording_start_ns = start && !earlier ? start : info->time_start_ns;
+    info->recording_end_ns = end > info->time_end_ns ? end : info->time_end_ns;
 }
 
 static struct ct_trace_module *add_module(struct ct_trace *trace, size_t process) {
@@ -394,6 +409,17 @@ struct ct_trace_place ct_trace_place(const struct ct_trace *trace, size_t proces
 
 const struct ct_trace_function *ct_trace_function(const struct ct_trace *trace, size_t process, uint64_t id) {
     return ct_symbols_find(ct_trace_symbols(trace, process), id);
+}
+
+const char *ct_trace_program(const struct ct_trace *trace, size_t process) {
+    for (size_t i = 0; i < trace->module_count; i++) {
+        const struct ct_trace_module *module = &trace->modules[i];
+        if (module->process != process)
+            continue;
+        const char *slash = strrchr(module->path, '/');
+        return slash ? slash + 1 : module->path;
+    }
+    return "";
 }
 
 int ct_trace_open_calls(struct ct_trace *trace, size_t thread, uint64_t **functions, size_t *count) {

@@ -152,9 +152,17 @@ static void add_string(struct text *t, const uint8_t *bytes, size_t length, bool
     add(t, whole && shown == length ? "\"" : "\"…");
 }
 
-/* Bytes at an address, from the recorded stack or from memory that cannot change; NULL: not known. */
+/* Bytes at an address: captured ones, the recorded stack, or memory that cannot change; NULL: not known. */
 static const uint8_t *bytes_at(const struct ct_memory *memory, uint64_t address, size_t *have) {
     const struct ct_trace_detail *detail = memory->detail;
+    for (unsigned i = 0; i < detail->piece_count && i < sizeof detail->pieces / sizeof *detail->pieces; i++) {
+        uint64_t from = address - detail->pieces[i].address;
+        size_t end = (size_t)detail->pieces[i].offset + detail->pieces[i].size;
+        if (from >= detail->pieces[i].size || end > sizeof detail->piece_bytes)
+            continue;
+        *have = detail->pieces[i].size - (size_t)from;
+        return detail->piece_bytes + detail->pieces[i].offset + from;
+    }
     if (address < detail->stack_pointer || address - detail->stack_pointer >= detail->stack_size)
         return memory->constants ? ct_constants_at(memory->constants, memory->process, address, have) : NULL;
     *have = detail->stack_size - (size_t)(address - detail->stack_pointer);
@@ -264,6 +272,17 @@ static void add_array(struct text *t, const struct ct_type *type, const uint8_t 
     add(t, "]");
 }
 
+/* Writes the address and, one level deep, the structure there, if its bytes are known. */
+static void add_pointer(struct text *t, const struct ct_type *type, uint64_t address, unsigned depth) {
+    size_t have;
+    const uint8_t *bytes = type->element && depth == 0 ? bytes_at(t->memory, address, &have) : NULL;
+    add(t, "0x%" PRIx64, address);
+    if (!bytes)
+        return;
+    add(t, " ");
+    add_struct(t, type->element, bytes, have < type->element->size ? have : (size_t)type->element->size, depth + 1);
+}
+
 static void add_value(struct text *t, const struct ct_type *type, const uint8_t *bytes, size_t have, unsigned depth) {
     bool parts = type->kind == CT_TYPE_STRUCT || type->kind == CT_TYPE_ARRAY;
     if (depth > DEPTH || (!parts && have < type->size)) {
@@ -296,7 +315,7 @@ static void add_value(struct text *t, const struct ct_type *type, const uint8_t 
         add_enum(t, type, bytes);
         break;
     case CT_TYPE_POINTER:
-        add(t, "0x%" PRIx64, unsigned_of(bytes, 8));
+        add_pointer(t, type, unsigned_of(bytes, 8), depth);
         break;
     case CT_TYPE_TEXT:
         add_text(t, unsigned_of(bytes, 8));

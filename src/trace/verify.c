@@ -12,6 +12,7 @@
 #include "trace/depths.h"
 #include "trace/reader.h"
 #include "trace/summary.h"
+#include "trace/switches_file.h"
 #include <contrail/status.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -469,6 +470,29 @@ static void check_summary(struct verifier *verifier, const struct trace_thread *
                  verifier->trace->processes[thread->info.process].directory, thread->info.id);
 }
 
+/* Checks when it was on a processor, where that was recorded. */
+static void check_switches(struct verifier *verifier, const struct trace_thread *thread, bool finished) {
+    const struct trace_process *process = &verifier->trace->processes[thread->info.process];
+    struct ct_switches_reader *reader;
+    struct ct_switch_span span;
+    char name[PATH_MAX];
+    int status = ct_switches_reader_open(&reader, process->directory, thread->info.id);
+    if (status == CT_ERR_NOT_FOUND)
+        return;
+    snprintf(name, sizeof name, "%s/thread_%u/" CT_SWITCHES_FILE, process->directory, thread->info.id);
+    if (status) {
+        complain(verifier, "%s: it is not a file of switches", name);
+        return;
+    }
+    while ((status = ct_switches_reader_next(reader, &span)) > 0)
+        ;
+    if (status)
+        complain(verifier, "%s: %s", name, ct_switches_reader_problem(reader));
+    else if (finished && !ct_switches_reader_finished(reader))
+        complain(verifier, "%s: it is cut", name);
+    ct_switches_reader_close(reader);
+}
+
 /* Events that are in the files, or were deleted to keep the newest. */
 static uint64_t held_events(const struct verifier *verifier, const struct trace_thread *thread) {
     if (!thread->index.part_count && keeps_newest(verifier, thread))
@@ -510,6 +534,7 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
     check_details(verifier, thread, finished);
     check_code(verifier, thread, finished);
     check_summary(verifier, thread);
+    check_switches(verifier, thread, finished);
     for (int i = 0; i < P_COUNT; i++)
         if (check->reported[i] > REPORT_LIMIT)
             complain(verifier, "%s/thread_%u: %" PRIu64 " more events with %s", check->directory, thread->info.id,
@@ -584,7 +609,22 @@ static void check_orphans(struct verifier *verifier, size_t index) {
     verifier->gaps = false;
 }
 
-int ct_trace_verify(struct ct_trace *trace, void (*report)(void *arg, const char *sentence), void *arg) {
+/* Number of the process's threads that are wanted. */
+static size_t count_wanted(const struct ct_trace *trace, size_t process, bool (*wanted)(void *arg, size_t thread),
+                           void *arg, bool *all) {
+    size_t count = 0;
+    *all = true;
+    for (size_t i = 0; i < trace->thread_count; i++)
+        if (trace->threads[i].info.process == process) {
+            bool yes = wanted(arg, i);
+            count += yes;
+            *all &= yes;
+        }
+    return count;
+}
+
+int ct_trace_verify_some(struct ct_trace *trace, bool (*wanted)(void *arg, size_t thread),
+                         void (*report)(void *arg, const char *sentence), void *arg) {
     struct ct_facts facts;
     struct verifier verifier = {.trace = trace, .facts = &facts, .complain = report, .arg = arg};
     struct thread_check *check = calloc(1, sizeof *check);
@@ -592,10 +632,15 @@ int ct_trace_verify(struct ct_trace *trace, void (*report)(void *arg, const char
         free(check);
         return CT_ERR_NO_MEMORY;
     }
-    for (size_t i = 0, thread = 0; i < trace->process_count; i++) {
+    for (size_t i = 0; i < trace->process_count; i++) {
+        bool all;
+        if (!count_wanted(trace, i, wanted, arg, &all) && !all)
+            continue;
         check_process(&verifier, i);
-        for (; thread < trace->thread_count && trace->threads[thread].info.process == i; thread++)
-            check_thread(&verifier, check, &trace->threads[thread]);
+        for (size_t thread = 0; thread < trace->thread_count; thread++)
+            if (trace->threads[thread].info.process == i && wanted(arg, thread))
+                check_thread(&verifier, check, &trace->threads[thread]);
+        verifier.gaps |= !all; /* the call of a return may be in a thread that was not read */
         check_orphans(&verifier, i);
     }
     free(check->frames.known.functions);
@@ -605,4 +650,13 @@ int ct_trace_verify(struct ct_trace *trace, void (*report)(void *arg, const char
     free(verifier.orphans.functions);
     ct_facts_free(&facts);
     return verifier.failed ? CT_ERR_BAD_FILE : 0;
+}
+
+static bool any_thread(void *arg, size_t thread) {
+    (void)arg, (void)thread;
+    return true;
+}
+
+int ct_trace_verify(struct ct_trace *trace, void (*report)(void *arg, const char *sentence), void *arg) {
+    return ct_trace_verify_some(trace, any_thread, report, arg);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long the plan for another process takes, with and without the cache of analyses, and where the time goes. */
+/* How long the plan for another process takes, with and without the cache of analyses, and where the time goes. Also
+ * which functions it leaves out: bench_plan [PROGRAM [ARGUMENTS]]. */
 #include "plan/target_plan.h"
 #include <contrail/status.h>
 #include <dirent.h>
@@ -15,7 +16,7 @@
 
 struct figures {
     double total, analyse, plan;
-    size_t modules, functions, hooked;
+    size_t modules, functions, hooked, skipped[CT_HOOK_SKIP_COUNT];
 };
 
 static double now_ms(void) {
@@ -27,10 +28,15 @@ static double now_ms(void) {
 static void keep_best(struct figures *best, const struct ct_target_plan *p, double total) {
     if (best->total && total >= best->total)
         return;
-    *best = (struct figures){total, (double)p->analyse_ns / 1e6, (double)p->plan_ns / 1e6, p->module_count, 0, 0};
+    *best = (struct figures){.total = total,
+                             .analyse = (double)p->analyse_ns / 1e6,
+                             .plan = (double)p->plan_ns / 1e6,
+                             .modules = p->module_count};
     for (size_t i = 0; i < p->module_count; i++) {
         best->functions += p->modules[i].function_count;
         best->hooked += p->modules[i].hooked;
+        for (unsigned reason = 1; reason < CT_HOOK_SKIP_COUNT; reason++)
+            best->skipped[reason] += p->modules[i].skipped[reason];
     }
 }
 
@@ -89,13 +95,20 @@ static void bench(char *const *argv) {
     if (!good)
         return;
     printf("%s: %zu modules, %zu of %zu functions hooked\n", argv[0], cold.modules, cold.hooked, cold.functions);
+    for (unsigned reason = 1; reason < CT_HOOK_SKIP_COUNT; reason++)
+        if (cold.skipped[reason])
+            printf("  %7zu %s\n", cold.skipped[reason], ct_hook_skip_name((enum ct_hook_skip_reason)reason));
     tell("cold", &cold);
     tell("warm", &warm);
     printf("  %.1f times as fast; cold %.0f functions/s\n", cold.total / warm.total,
            (double)cold.functions / cold.total * 1e3);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) {
+        bench(argv + 1);
+        return 0;
+    }
     bench((char *const[]){"/usr/bin/python3", "-c", "pass", NULL});
     bench((char *const[]){"/usr/bin/perl", "-e", "1", NULL});
     bench((char *const[]){"/usr/bin/git", "--version", NULL});

@@ -6,6 +6,7 @@
 #include "tests/tools/place_of.h"
 #include "abi/atf.h"
 #include "base/json_write.h"
+#include "report/calls.h"
 #include "report/functions.h"
 #include "report/replay.h"
 #include "trace/reader.h"
@@ -158,6 +159,15 @@ static double ask_report(struct ct_trace *trace, const struct ct_select *select,
     return now() - start;
 }
 
+static double ask_slowest(struct ct_trace *trace, const struct ct_select *select, uint64_t *answer) {
+    struct ct_calls *calls;
+    double start = now();
+    must(ct_calls_find(&calls, trace, select, CT_CALLS_SLOWEST, 10, NULL), "slowest");
+    *answer = calls->fitting + calls->at[9].sequence;
+    ct_calls_free(calls);
+    return now() - start;
+}
+
 static void compare(struct ct_trace *trace, const char *what,
                     double (*ask)(struct ct_trace *trace, const struct ct_select *select, uint64_t *answer),
                     const struct ct_select *select) {
@@ -185,6 +195,7 @@ static void ask_everything(struct ct_trace *trace) {
             &(struct ct_select){.from_ns = start + length / 10, .to_ns = start + length / 10 + 1000000});
     compare(trace, "report of 10 ms at 50 %", ask_report,
             &(struct ct_select){.from_ns = start + length / 2, .to_ns = start + length / 2 + 10000000});
+    compare(trace, "the 10 slowest calls", ask_slowest, &(struct ct_select){0});
     compare(trace, "replay of a function of one part", ask_replay, &(struct ct_select){.functions = one});
     compare(trace, "replay of a function that is not there", ask_replay, &(struct ct_select){.functions = none});
 }

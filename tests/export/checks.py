@@ -157,7 +157,7 @@ def chrome_steps(path):
         note = args.get("end") or ("continued" if args.get("continued") else None)
         if category == "loss":
             note = (args["count"], args["reason"])
-        elif category:
+        elif category and event["ph"] == "i":
             note = (category, note)
         time = start + round(event["ts"] * 1000)
         steps.append(Step((event["pid"], event["tid"]), time, event["ph"], event.get("name"), note))
@@ -258,11 +258,22 @@ def check_steps(trace, steps):
     slices_of(steps)
 
 
+OFF = ("blocked", "preempted", "waited for the recorder")
+
+
+def take_off(steps, is_off):
+    """The steps of calls. The others, waits and time off the processor, are checked here."""
+    off = [s for s in steps if is_off(s.track)]
+    for _, _, duration, name, depth in slices_of(off):
+        assert name in OFF and depth == 0 and duration > 0, name
+    return [s for s in steps if not is_off(s.track)]
+
+
 def chrome(export):
     path = export.write("chrome")
     processes, tracks, steps = chrome_steps(path)
     trace = export.trace
-    check_steps(trace, steps)
+    check_steps(trace, take_off(steps, lambda track: tracks.get(track, "").endswith(" off CPU")))
     assert processes == {process.pid: process.program for process in trace.processes}
     for process in trace.processes:
         for thread in process.threads:
@@ -270,7 +281,7 @@ def chrome(export):
                 assert tracks[process.pid, thread.tid] == thread.name
     known = {(p.pid, t.tid) for p in trace.processes for t in p.threads}
     for track in {s.track for s in steps} - known:
-        assert "suspended calls" in tracks[track], track
+        assert "suspended calls" in tracks[track] or "off CPU" in tracks[track], track
     return path, steps
 
 
@@ -279,7 +290,7 @@ def perfetto(export):
     readers.decode_raw(path.read_bytes())
     processes, tracks, steps = perfetto_steps(path)
     trace = export.trace
-    check_steps(trace, steps)
+    check_steps(trace, take_off(steps, lambda track: tracks[track]["name"] == ["off CPU"]))
     assert processes == {process.pid: process.program for process in trace.processes}
     threads = {(t["thread"][0]["pid"][0], t["thread"][0]["tid"][0]): t["thread"][0]["thread_name"][0]
                for t in tracks.values() if t["thread"]}
@@ -325,7 +336,7 @@ def speedscope(export, schema=None):
                 assert stack.pop() == event["frame"]
         assert not stack and last <= profile["endValue"]
     _, steps = perfetto(export)
-    begun = sum(s.phase == "B" for s in steps)
+    begun = sum(s.phase == "B" and s.name not in OFF for s in steps)
     assert opened == begun + export.trace.entries(), (opened, begun)
     count = readers.output_of(["jq", "[.profiles[].events[] | select(.type == \"O\")] | length", path]).strip()
     assert count == b"%d" % opened

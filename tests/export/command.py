@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import resource
 import select
 import signal
@@ -40,6 +41,14 @@ def large_trace(events):
         thread.time += 5
         thread.end(0)
     return traces.Trace([traces.Process(1000, [thread], thread.time + 1)])
+
+
+def many_calls(path, calls):
+    """A trace of this many calls, which take 5 ns of every 10."""
+    lines = ["process 1000 0 0", "thread 1 1000 0 0 sample",
+             " ".join(f"{10 * i}+work {10 * i + 5}-work" for i in range(calls)), ""]
+    done = subprocess.run([SCRIPT_TRACE, path], input="\n".join(lines), capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 class Command(unittest.TestCase):
@@ -76,6 +85,30 @@ class Command(unittest.TestCase):
 
     def listing(self):
         return sorted(entry.name for entry in self.here.iterdir())
+
+    # ---- size ----
+
+    def test_too_large_for_its_viewer(self):
+        """A message, with a part that is small enough; the export is written all the same."""
+        trace = many_calls(self.here, 1_000_000)
+
+        def said(*words):
+            with open(os.devnull, "wb") as nowhere:
+                done = subprocess.run([CONTRAIL, "export", "-o", "-", *words, trace], cwd=self.here, stdout=nowhere,
+                                      stderr=subprocess.PIPE, text=True, timeout=120, stdin=subprocess.DEVNULL)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stderr
+
+        text = said("-f", "chrome")
+        part = re.search(r"about 10\d MiB, and viewers of chrome load about 100 MiB; "
+                         r"(--from \S+) (--to \S+) exports a part$", text)
+        self.assertTrue(part, text)
+        words = " ".join(part.groups()).split()
+        self.assertEqual(said("-f", "chrome", *words), "")
+        done = self.export("-f", "folded", "--weight", "calls", "-o", "-", *words, trace)
+        self.assertTrue(400_000 < int(done.stdout.split()[1]) < 600_000, done.stdout)
+        self.assertEqual(said("-f", "folded"), "")
+        self.assertEqual(said("-f", "chrome", "--where", "duration > 1ms"), "")
 
     # ---- names ----
 

@@ -303,8 +303,8 @@ def check_lines(export):
 
 
 def real(contrail, script_trace, directory, cache, program):
-    subprocess.run([contrail, "spawn", "--quiet", "-o", directory + "/traces", "--", program], check=True, timeout=120,
-                   stdin=subprocess.DEVNULL)
+    subprocess.run([contrail, "spawn", "--quiet", "--cpu", "-o", directory + "/traces", "--", program], check=True,
+                   timeout=120, stdin=subprocess.DEVNULL)
     session, = pathlib.Path(directory, "traces").glob("session_*")
     trace = recorded.read(session)
     run_checks(contrail, trace, directory, "recorded", dict(checks.ALL, special=check_recorded))

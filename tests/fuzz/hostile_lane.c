@@ -12,7 +12,7 @@
 #include "hostile.h"
 #include "hostile_requests.h"
 #include "os/thread.h"
-#include "remote/frames.h"
+#include "remote/namespace.h"
 #include "remote/program.h"
 #include <contrail/stalker.h>
 #include <ftw.h>

@@ -86,9 +86,13 @@ def change(headers, to, how):
             file.write(STRUCT.sub(how, text) if how else text)
 
 
-def run(command, **options):
-    if subprocess.run(command, **options).returncode:
-        sys.exit("failed: %s" % " ".join(command))
+def run(command, quiet=False, **options):
+    """`quiet`: what it prints is shown when it fails."""
+    if quiet:
+        options.update(stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(command, **options)
+    if done.returncode:
+        sys.exit("%sfailed: %s" % (done.stdout or "", " ".join(command)))
 
 
 def run_caller(work, cc, caller, include, library, options=()):
@@ -145,10 +149,12 @@ def check_this_library(headers, caller, library, cc, cxx):
 def check_newer_library(root, cc):
     with tempfile.TemporaryDirectory() as work:
         tree, build = os.path.join(work, "tree"), os.path.join(work, "build")
-        shutil.copytree(root, tree, ignore=lambda folder, names: [n for n in names if n.startswith(("build", ".git"))])
+        shutil.copytree(root, tree, ignore=lambda folder, names: [
+            n for n in names if folder == root and (n == ".git" or os.path.isdir(os.path.join(root, n)) and
+                                                    n.startswith("build"))])
         change(os.path.join(root, "include", "contrail"), os.path.join(tree, "include", "contrail"), one_more)
-        run(["meson", "setup", "-Dtests=false", build, tree], stdout=subprocess.DEVNULL)
-        run(["ninja", "-C", build], stdout=subprocess.DEVNULL)
+        run(["meson", "setup", "-Dtests=false", build, tree], quiet=True)
+        run(["ninja", "-C", build], quiet=True)
         run_caller(work, cc, os.path.join(root, "tests", "tools", "abi_caller.c"), os.path.join(root, "include"),
                    os.path.join(build, "src"))
 

@@ -18,6 +18,9 @@ import sys
 import tempfile
 import time
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e", "record"))
+from recorder import read_line  # noqa: E402
+
 SIZE_LIMIT = 128 << 10
 # What stubs that capture detail do: they store vector registers, and copy stack through one that they put aside.
 MOVES = re.compile(r"(movups|movq) +(%xmm[0-7],\S*\(%r[a-z]+(,%r[a-z]+,1)?\)|\S*\(%r[a-z]+(,%r[a-z]+,1)?\),%xmm0)$")
@@ -158,7 +161,7 @@ def watch(contrail, pid, directory):
     """strace until there was enough to see, and how many events there were in it."""
     log = os.path.join(directory, "strace")
     strace = subprocess.Popen(["strace", "-f", "-p", str(pid), "-o", log], stderr=subprocess.PIPE, text=True)
-    attached = strace.stderr.readline()  # "Process N attached"
+    attached = read_line(strace.stderr, "strace is attached")  # "Process N attached"
     if "attached" not in attached:
         strace.wait()
         return None, attached.strip()
@@ -178,7 +181,7 @@ def check_silence(contrail, target):
                                 text=True)
     pid = None
     try:
-        check(recorder.stdout.readline() == "ready\n", "the program runs under the recorder")
+        check(read_line(recorder.stdout, "the target is ready") == "ready\n", "the program runs under the recorder")
         pid = wait_for("the target starts", lambda: child_of(recorder.pid, os.path.basename(target)))
         check(pid is not None, "it is a child of the recorder")
         if not wait_for("the target is recorded", lambda: (events_of(contrail, pid) or 0) > 1000):

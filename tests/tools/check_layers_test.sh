@@ -107,13 +107,6 @@ expect 0 "pages in an x64 file" src/os/linux/a_x64.h '#define CT_PAGE_SIZE 4096u
 expect 0 "no page" src/hook/a.c \
     'char name[4096];' 'x = at & 0xffff;' 'x = at & (ct_os_page_size() - 1);' 'if (result < -4095) {}'
 
-# Exceptions hold as long as they are needed.
-sed "s|^LATER='|&\nsrc/hook/later.c|" "$check" >"$tree/check.sh"
-check=$tree/check.sh
-expect 0 "an exception" src/hook/later.c 'regs.gs_base = 0;'
-expect 1 "an exception that is not needed" src/hook/later.c 'int a;'
-expect 1 "an exception of another file" src/hook/a.c 'regs.gs_base = 0;'
-
 fresh
 mkdir -p "$tree/src/surprise"
 echo >"$tree/src/surprise/a.c"

@@ -129,11 +129,38 @@ static void test_now_is_boottime(void **state) {
     assert_true(ns <= (uint64_t)b.tv_sec * 1000000000u + (uint64_t)b.tv_nsec);
 }
 
+/* The first and the last pair are kept, and those around a step of the clock; the list is bounded. */
+static void test_pairs(void **state) {
+    (void)state;
+    struct ct_clock_wall w = {0};
+    uint64_t ahead = 1000000000000000000u;
+    for (uint64_t i = 1; i <= 1000; i++) {
+        ahead += i == 500 ? 60000000000u : 0;
+        ct_clock_add_pair(&w, &(struct ct_clock_pair){i * 1000000000u, i * 1000000000u + ahead + i % 7, 0});
+    }
+    assert_int_equal(w.count, 4);
+    assert_int_equal(w.pairs[0].boot_ns, 1000000000u);
+    assert_int_equal(w.pairs[1].boot_ns, 499000000000u);
+    assert_int_equal(w.pairs[2].boot_ns, 500000000000u);
+    assert_int_equal(w.pairs[3].boot_ns, 1000000000000u);
+    for (uint64_t i = 1001; i <= 2000; i++) {
+        ahead += 60000000000u;
+        ct_clock_add_pair(&w, &(struct ct_clock_pair){i * 1000000000u, i * 1000000000u + ahead, 0});
+    }
+    assert_int_equal(w.count, CT_CLOCK_PAIRS);
+    assert_int_equal(w.pairs[CT_CLOCK_PAIRS - 1].boot_ns, 2000000000000u);
+    struct ct_clock_wall now = {0};
+    ct_clock_note_wall(&now);
+    ct_clock_note_wall(&now);
+    ct_clock_note_wall(&now);
+    assert_int_equal(now.count, 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_over_a_second),        cmocka_unit_test(test_monotonic),
         cmocka_unit_test(test_before_the_beginning), cmocka_unit_test(test_frequency),
-        cmocka_unit_test(test_now_is_boottime),
+        cmocka_unit_test(test_now_is_boottime),      cmocka_unit_test(test_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,7 +87,7 @@ static void record(struct ct_block *b, uint32_t hook, uint32_t kind) {
     struct ct_detail_note note = {.entered = 1};
     ct_event_note(b, hook, kind, &note);
     if (b->rules[hook])
-        ct_agent_detail_mark(&note, 0);
+        ct_agent_detail_mark(&note, 0, 0, NULL);
     uint64_t at =
         note.tag >= CT_TAG_STEP ? ct_agent_detail_reserve(kind == CT_EVENT_RETURN ? b->return_size : b->call_size) : 0;
     if (at)

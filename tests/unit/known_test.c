@@ -38,7 +38,7 @@ static void test_every_entry_says_something(void **state) {
         assert_true(f->entry_only || f->special == CT_SPECIAL_SECCOMP || f->special == CT_SPECIAL_EXEC ||
                     f->special == CT_SPECIAL_LOADED || f->special == CT_SPECIAL_LOOK ||
                     f->special == CT_SPECIAL_TRACE || f->special == CT_SPECIAL_SIGACTION ||
-                    f->special == CT_SPECIAL_SET_GS);
+                    f->special == CT_SPECIAL_SET_BASE);
     }
 }
 

@@ -114,6 +114,13 @@ bool subject_is_taken(const struct subject *s, uint64_t from, uint64_t to) {
     return false;
 }
 
+bool subject_has_guest(const struct subject *s, size_t index) {
+    for (size_t i = 0; i < s->scan.func_count; i++)
+        if (s->hooks[i].planned && s->hooks[i].plan.host == s->funcs[index].start)
+            return true;
+    return false;
+}
+
 /* ---- one plan: the stub ---- */
 
 static struct insn expect(const struct subject *s, uint64_t at, ZydisMnemonic mnemonic, uint64_t target) {
@@ -151,7 +158,7 @@ static void check_head(const struct subject *s, const struct hooked *h) {
     assert_int_equal(stub % 8, 0);
     memcpy(&now, subject_bytes(s, stub, &available), 8);
     assert_int_equal(now, h->plan.word_on);
-    if (r->action == CT_ACTION_REPLACE)
+    if (r->action == CT_ACTION_REPLACE || r->action == CT_ACTION_PASS)
         expect_word(h, h->plan.word_on, ZYDIS_MNEMONIC_JMP, first);
     else
         expect_word(h, h->plan.word_on, ZYDIS_MNEMONIC_CALL, expected_enter(s, r));
@@ -282,6 +289,7 @@ static void check_body(const struct subject *s, const struct hooked *h, struct c
     for (unsigned i = 0; i < p->patch_count; i++)
         if (p->patches[i].at == p->place)
             size = p->patches[i].size;
+    size = p->room > size ? p->room : size;
     uint64_t wanted = p->whole || p->place + size > h->request.end ? h->request.end : p->place + size;
     struct insn insn;
     read_copy(h, c);
@@ -317,6 +325,16 @@ static bool in_a_function(const struct subject *s, uint64_t from, uint64_t to) {
     return false;
 }
 
+/* The bytes of a hooked function that run elsewhere, after the jump at its entry. */
+static bool in_room(const struct subject *s, uint64_t host, uint64_t from, uint64_t to) {
+    for (size_t i = 0; i < s->scan.func_count; i++) {
+        const struct ct_plan *p = &s->hooks[i].plan;
+        if (s->hooks[i].planned && p->function == host)
+            return from >= p->place + 5 && to <= p->place + p->room;
+    }
+    return false;
+}
+
 static void check_patches(const struct subject *s, const struct hooked *h) {
     const struct ct_plan *p = &h->plan;
     const struct ct_plan_request *r = &h->request;
@@ -330,8 +348,8 @@ static void check_patches(const struct subject *s, const struct hooked *h) {
         uint64_t foreign = inside && end > r->end ? r->end : inside ? end : patch->at;
         if (foreign == end)
             continue;
-        /* Bytes outside the function are nobody's, and marked. */
-        assert_false(in_a_function(s, foreign, end));
+        /* Bytes outside the function are nobody's, or free in their host, and marked. */
+        assert_true(in_room(s, p->host, foreign, end) || !in_a_function(s, foreign, end));
         for (uint64_t at = foreign; at < end; at++)
             assert_false(ct_scan_bit(&s->scan, s->scan.landing, at) || ct_scan_bit(&s->scan, s->scan.referenced, at));
         if (patch->at != p->place)
@@ -347,6 +365,7 @@ static void check_moves(const struct hooked *h, const struct copy *c) {
     for (unsigned i = 0; i < p->patch_count; i++)
         if (p->patches[i].at == p->place)
             patch_end += p->patches[i].size;
+    patch_end = p->room > patch_end - p->place ? p->place + p->room : patch_end;
     for (uint64_t pc = h->request.function - 8; pc < h->request.end + 8; pc++) {
         int index = copy_index(c, pc - p->place);
         bool moves = index >= 0 && pc >= p->place && (p->whole || pc < patch_end);

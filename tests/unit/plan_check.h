@@ -74,6 +74,8 @@ void expect_skip(struct subject *s, size_t index, enum ct_hook_skip_reason reaso
 const uint8_t *subject_bytes(const struct subject *s, uint64_t address, size_t *available);
 /* The first place that is no jump, landing pad or nop of the text, or is outside of it. */
 uint64_t subject_follow(const struct subject *s, uint64_t address);
+/* Is a springboard of another function in its bytes? Then it is not reverted. */
+bool subject_has_guest(const struct subject *s, size_t index);
 bool subject_is_taken(const struct subject *s, uint64_t from, uint64_t to);
 
 #endif

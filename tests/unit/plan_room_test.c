@@ -62,7 +62,7 @@ static void test_springboard_reach(void **state) {
     }
     for (size_t i = 0; i < sizeof not_reachable / sizeof *not_reachable; i++) {
         uint64_t board = 0;
-        assert_int_equal(plan_with_board_at(not_reachable[i], &board), CT_HOOK_SKIP_TOO_SHORT);
+        assert_int_equal(plan_with_board_at(not_reachable[i], &board), CT_HOOK_SKIP_NO_SPRINGBOARD);
     }
 }
 
@@ -79,12 +79,12 @@ static void test_padding_is_shared(void **state) {
     subject_scan(&subject);
     for (unsigned i = 0; i < 3; i++)
         expect_form(&subject, shorts[i], SHORT);
-    assert_int_equal(subject_plan(&subject, shorts[3]), CT_HOOK_SKIP_TOO_SHORT);
+    assert_int_equal(subject_plan(&subject, shorts[3]), CT_HOOK_SKIP_NO_SPRINGBOARD);
     assert_true(subject_is_taken(&subject, TEXT_BASE + 0x121, TEXT_BASE + 0x122));
     assert_false(subject_is_taken(&subject, TEXT_BASE + 0x120, TEXT_BASE + 0x121));
     subject_revert(&subject, shorts[1]);
     expect_form(&subject, shorts[4], SHORT);
-    assert_int_equal(subject_plan(&subject, shorts[3]), CT_HOOK_SKIP_TOO_SHORT);
+    assert_int_equal(subject_plan(&subject, shorts[3]), CT_HOOK_SKIP_NO_SPRINGBOARD);
     subject_revert(&subject, shorts[4]);
     expect_form(&subject, shorts[3], SHORT);
     subject_end(&subject);
@@ -115,7 +115,7 @@ static void test_taken_padding_is_not_used(void **state) {
     subject_add_sized(&subject, 0x10c, 16);
     subject_scan(&subject);
     expect_form(&subject, modest, LONG);
-    assert_int_equal(subject_plan(&subject, needy), CT_HOOK_SKIP_TOO_SHORT);
+    assert_int_equal(subject_plan(&subject, needy), CT_HOOK_SKIP_NO_SPRINGBOARD);
     subject_end(&subject);
 }
 
@@ -135,7 +135,7 @@ static void test_what_is_no_padding(void **state) {
         if (variant == 0)
             expect_form(&subject, index, LONG);
         else
-            expect_skip(&subject, index, CT_HOOK_SKIP_TOO_SHORT);
+            expect_skip(&subject, index, CT_HOOK_SKIP_NO_SPRINGBOARD);
         subject_end(&subject);
     }
 }
@@ -298,7 +298,7 @@ static void test_foreign_branch_into_the_patch(void **state) {
     size_t index = subject_add_sized(&subject, 0x100, 23);
     ADD(&subject, 0x200, 0xe9, 0xfe, 0xfe, 0xff, 0xff); /* jmp 0x103 */
     subject_scan(&subject);
-    expect_skip(&subject, index, CT_HOOK_SKIP_BRANCH_INTO);
+    expect_skip(&subject, index, CT_HOOK_SKIP_NO_SPRINGBOARD);
     subject_end(&subject);
 }
 
@@ -322,7 +322,7 @@ static void test_whole_function_sizes(void **state) {
         if (size + 1 <= 256)
             expect_form(&subject, index, WHOLE);
         else
-            expect_skip(&subject, index, CT_HOOK_SKIP_BRANCH_INTO);
+            expect_skip(&subject, index, CT_HOOK_SKIP_NO_SPRINGBOARD);
         subject_end(&subject);
     }
 }
@@ -343,7 +343,7 @@ static void test_whole_function_too_many(void **state) {
         if (count <= 64)
             expect_form(&subject, index, WHOLE);
         else
-            expect_skip(&subject, index, CT_HOOK_SKIP_BRANCH_INTO);
+            expect_skip(&subject, index, CT_HOOK_SKIP_NO_SPRINGBOARD);
         subject_end(&subject);
     }
 }

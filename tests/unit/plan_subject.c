@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "plan_check.h"
+#include "hook/springboard.h"
 
 void subject_start(struct subject *s, uint8_t filler) {
     memset(s, 0, sizeof *s);
@@ -36,6 +37,7 @@ size_t subject_add_sized(struct subject *s, size_t offset, size_t n) {
 
 void subject_scan(struct subject *s) {
     assert_int_equal(ct_scan_run(&s->scan), 0);
+    assert_int_equal(ct_springboards_prepare(&s->scan), 0);
     memcpy(s->patched, s->original, TEXT_SIZE);
 }
 
@@ -45,6 +47,8 @@ void subject_end(struct subject *s) {
             subject_revert(s, i);
     assert_memory_equal(s->patched, s->original, TEXT_SIZE);
     assert_false(subject_is_taken(s, TEXT_BASE, TEXT_BASE + TEXT_SIZE));
+    for (uint64_t at = TEXT_BASE; at < TEXT_BASE + TEXT_SIZE; at++)
+        assert_false(ct_scan_bit(&s->scan, s->scan.room, at));
     ct_scan_free(&s->scan);
 }
 

@@ -57,18 +57,18 @@ static void returns(void **state) {
     (void)state;
     struct ct_trigger t = good("return=f:lt:0");
     assert_int_equal(t.kind, CT_TRIGGER_RETURN);
-    assert_int_equal(t.compare, CT_COMPARE_LT);
-    assert_int_equal(t.value, 0);
+    assert_int_equal(t.conditions[0].compare, CT_COMPARE_LT);
+    assert_int_equal(t.conditions[0].number, 0);
     t = good("return=ns::f:eq:-22");
     assert_string_equal(t.glob, "ns::f");
-    assert_int_equal(t.compare, CT_COMPARE_EQ);
-    assert_int_equal(t.value, -22);
-    assert_int_equal(good("return=f:ne:0xff").value, 255);
-    assert_int_equal(good("return=f:gt:-0x10").value, -16);
-    assert_int_equal(good("return=f:eq:0xffffffffffffffff").value, -1);
-    assert_int_equal(good("return=f:eq:9223372036854775807").value, INT64_MAX);
-    assert_int_equal(good("return=f:eq:-9223372036854775808").value, INT64_MIN);
-    assert_int_equal(good("return=f:eq:010").value, 10);
+    assert_int_equal(t.conditions[0].compare, CT_COMPARE_EQ);
+    assert_int_equal(t.conditions[0].number, -22);
+    assert_int_equal(good("return=f:ne:0xff").conditions[0].number, 255);
+    assert_int_equal(good("return=f:gt:-0x10").conditions[0].number, -16);
+    assert_int_equal(good("return=f:eq:0xffffffffffffffff").conditions[0].number, -1);
+    assert_int_equal(good("return=f:eq:9223372036854775807").conditions[0].number, INT64_MAX);
+    assert_int_equal(good("return=f:eq:-9223372036854775808").conditions[0].number, INT64_MIN);
+    assert_int_equal(good("return=f:eq:010").conditions[0].number, 10);
     bad("return=f", "which return values");
     bad("return=f:lt", "which return values");
     bad("return=f:le:0", "eq, ne, lt or gt");
@@ -80,6 +80,64 @@ static void returns(void **state) {
     bad("return=f:eq:-9223372036854775809", "not a 64-bit number");
     bad("return=f:eq:0x10000000000000000", "not a 64-bit number");
     bad("return=:lt:0", "names no function");
+}
+
+static void conditions(void **state) {
+    (void)state;
+    struct ct_trigger t = good("call=ns::write*:arg2:gt:4096 and arg0:eq:1");
+    assert_int_equal(t.kind, CT_TRIGGER_CALL);
+    assert_string_equal(t.glob, "ns::write*");
+    assert_int_equal(t.condition_count, 2);
+    assert_int_equal(t.conditions[0].value, 2);
+    assert_int_equal(t.conditions[0].compare, CT_COMPARE_GT);
+    assert_int_equal(t.conditions[0].number, 4096);
+    assert_int_equal(t.conditions[1].value, 0);
+    t = good("call=libc.so.*!open*:arg0:like:/etc/*:*.conf");
+    assert_string_equal(t.module, "libc.so.*");
+    assert_int_equal(t.conditions[0].compare, CT_COMPARE_LIKE);
+    assert_string_equal(t.conditions[0].pattern, "/etc/*:*.conf");
+    t = good("return=open*:errno:eq:ENOENT and result:lt:0");
+    assert_string_equal(t.glob, "open*");
+    assert_int_equal(t.conditions[0].value, CT_TRIGGER_ERRNO);
+    assert_int_equal(t.conditions[0].number, 2);
+    assert_int_equal(t.conditions[1].value, CT_TRIGGER_RESULT);
+    t = good("return=f:lt:0 and errno:ne:4");
+    assert_int_equal(t.condition_count, 2);
+    assert_int_equal(t.conditions[1].compare, CT_COMPARE_NE);
+    assert_int_equal(t.conditions[1].number, 4);
+    assert_int_equal(good("return=f:result:like:*x").conditions[0].compare, CT_COMPARE_LIKE);
+    bad("call=f", "no condition");
+    bad("call=f:gt:1", "no condition");
+    bad("call=f:arg6:gt:1", "no condition");
+    bad("call=f:arg0:gt:1 and gt:2", "arg0 to arg5");
+    bad("call=f:arg0:over:1", "eq, ne, lt or gt");
+    bad("call=f:arg0:gt:many", "not a 64-bit number");
+    bad("call=f:arg0:gt:1 and errno:eq:2", "return=");
+    bad("call=:arg0:gt:1", "names no function");
+    bad("return=f:arg0:gt:1", "call=");
+    bad("return=f:errno:eq:ENOSUCH", "errno");
+    bad("return=f:errno:like:E*", "errno");
+    bad("call=f:arg0:like:", "pattern");
+    bad("call=f:arg0:eq:1 and arg1:eq:1 and arg2:eq:1 and arg3:eq:1 and arg4:eq:1", "four");
+}
+
+static bool like(const char *pattern, const char *text) {
+    char room[CT_TRIGGER_PATTERN] = "";
+    memcpy(room, pattern, strlen(pattern));
+    return ct_trigger_is_like(room, text, (uint32_t)strlen(text) + 1);
+}
+
+static void patterns(void **state) {
+    (void)state;
+    assert_true(like("*.conf", "/etc/app.conf") && like("*.conf", ".conf") && like("a?c", "abc") && like("*", ""));
+    assert_true(like("*a*b*", "xaxxb") && like("**", "x") && like("a*a*a", "aaaaaa") && like("abc", "abc"));
+    assert_false(like("*.conf", "/etc/app.confs") || like("a?c", "ac") || like("", "x") || like("abc", "ab"));
+    assert_false(like("a*b", "ac") || like("?", ""));
+    char full[CT_TRIGGER_PATTERN]; /* without an end, as only a damaged one is */
+    memset(full, '*', sizeof full);
+    assert_true(ct_trigger_is_like(full, "text", 4));
+    memset(full, 'x', sizeof full);
+    assert_false(ct_trigger_is_like(full, "xxxx", 4));
 }
 
 static void slow_ones(void **state) {
@@ -362,6 +420,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(symbols),
         cmocka_unit_test(returns),
+        cmocka_unit_test(conditions),
+        cmocka_unit_test(patterns),
         cmocka_unit_test(slow_ones),
         cmocka_unit_test(signals),
         cmocka_unit_test(times),

@@ -95,6 +95,7 @@ static struct check check_scripts(const char *a, const char *b, struct ct_diff_o
         .path = path};
     if (!c.options.next)
         c.options.next = 3;
+    c.options.all = true; /* every number of these is exact */
     check(&c);
     c.samples[0].threads = c.samples[1].threads = NULL;
     return c;
@@ -150,9 +151,11 @@ static void least_change(void **state) {
 static void selection(void **state) {
     (void)state;
     const char *functions[] = {"[wl]*", NULL}, *modules[] = {"libother*", NULL};
-    check_scripts(before, after, (struct ct_diff_options){.select = {.functions = functions}},
+    check_scripts(before, after,
+                  (struct ct_diff_options){.select = {{.functions = functions}, {.functions = functions}}},
                   "work:1 90 85>1 140 130\nleaf:1 5 5>2 10 10", "2 [work] | leaf@1");
-    check_scripts(before, after, (struct ct_diff_options){.select = {.modules = modules}}, "", "0");
+    check_scripts(before, after, (struct ct_diff_options){.select = {{.modules = modules}, {.modules = modules}}}, "",
+                  "0");
 }
 
 static void the_same_trace_has_no_difference(void **state) {
@@ -197,7 +200,8 @@ static void others_are_not_on_the_path(void **state) {
     const char *modules[] = {"sample", NULL};
     check_scripts("0+main 1+other 2+leaf 3-leaf 4-other 5+leaf 6-leaf 9-main",
                   "0+main 1+other 2+worker 3+leaf 4-leaf 5-worker 6-other 7+recurse 8-recurse 9-main",
-                  (struct ct_diff_options){.select = {.modules = modules}}, NULL, "2 [main] leaf@1 | recurse@1");
+                  (struct ct_diff_options){.select = {{.modules = modules}, {.modules = modules}}}, NULL,
+                  "2 [main] leaf@1 | recurse@1");
 }
 
 /* The thread with the process's number is the main one, whatever its place. */
@@ -214,6 +218,133 @@ static void main_threads_are_compared(void **state) {
     check(&c);
 }
 
+/* ---- noise ---- */
+
+/* Calls of `work`, one every microsecond, that last `ns` and up to a fifth more; of many, every tenth 30 times as
+ * long. */
+static char *script_of(unsigned calls, unsigned ns, unsigned seed) {
+    enum { ROOM = 64 };
+    char *script = malloc((calls + 2) * ROOM);
+    size_t at = (size_t)snprintf(script, ROOM, "0+main");
+    unsigned long long now = 0;
+    for (unsigned i = 0; i < calls; i++) {
+        seed = seed * 1103515245u + 12345u;
+        unsigned long long lasts = ns + seed / 65536 % (ns / 5 + 1);
+        lasts = calls < 10 || seed / 65536 % 10 ? lasts : lasts * 30;
+        at += (size_t)snprintf(script + at, ROOM, " %llu+work %llu-work", now + 1000, now + 1000 + lasts);
+        now += 1000 + lasts;
+    }
+    snprintf(script + at, ROOM, " %llu-main", now + 1000);
+    return script;
+}
+
+struct runs {
+    unsigned calls[CT_DIFF_SIDES], ns[CT_DIFF_SIDES], repeats;
+};
+
+/* A diff of traces with such calls; `repeats` more on each side. Returns rows of `work`. */
+static struct ct_diff_row compare_runs(const struct runs *runs, uint64_t *noise) {
+    enum { MOST = 4 };
+    char *directories[CT_DIFF_SIDES][MOST];
+    struct ct_trace *traces[CT_DIFF_SIDES][MOST];
+    const char *functions[] = {"work", NULL};
+    const struct ct_select select[MOST] = {
+        {.functions = functions}, {.functions = functions}, {.functions = functions}, {.functions = functions}};
+    struct ct_diff_options options = {.select = {select[0], select[0]}, .next = 1};
+    for (int s = 0; s < CT_DIFF_SIDES; s++) {
+        for (unsigned i = 0; i <= runs->repeats; i++) {
+            char *script = script_of(runs->calls[s], runs->ns[s], 77 * i + 5 * (unsigned)s + 1);
+            struct sample_thread thread = {.id = 1, .tid = 1000, .name = "sample", .script = script};
+            directories[s][i] = sample_directory();
+            char *path = sample_write(directories[s][i], &(struct sample){.threads = &thread, .thread_count = 1});
+            assert_int_equal(ct_trace_open(&traces[s][i], path, NULL, 0), 0);
+            free(path);
+            free(script);
+        }
+        options.more[s] = &traces[s][1];
+        options.more_select[s] = select;
+        options.more_count[s] = runs->repeats;
+    }
+    struct ct_trace *first[CT_DIFF_SIDES] = {traces[0][0], traces[1][0]};
+    struct ct_diff *diff;
+    struct ct_diff_row row = {0};
+    assert_int_equal(ct_diff_make(&diff, first, &options), 0);
+    *noise = diff->noise;
+    if (diff->row_count)
+        row = diff->rows[0];
+    ct_diff_free(diff);
+    for (int s = 0; s < CT_DIFF_SIDES; s++)
+        for (unsigned i = 0; i <= runs->repeats; i++) {
+            ct_trace_close(traces[s][i]);
+            sample_remove(directories[s][i]);
+        }
+    return row;
+}
+
+static void assert_noise(const struct runs *runs) {
+    uint64_t noise;
+    struct ct_diff_row row = compare_runs(runs, &noise);
+    assert_null(row.name);
+    assert_int_equal(noise, 1);
+}
+
+static struct ct_diff_row assert_changed(const struct runs *runs) {
+    uint64_t noise;
+    struct ct_diff_row row = compare_runs(runs, &noise);
+    assert_non_null(row.name);
+    assert_int_equal(noise, 0);
+    return row;
+}
+
+static void times_spread(void **state) {
+    (void)state;
+    assert_noise(&(struct runs){{200, 200}, {1000, 1000}, 0});
+    assert_noise(&(struct runs){{200, 200}, {1000, 1200}, 0});
+    assert_false(assert_changed(&(struct runs){{200, 200}, {1000, 2000}, 0}).same_times);
+    assert_false(assert_changed(&(struct runs){{200, 200}, {2000, 1000}, 0}).same_times);
+    assert_noise(&(struct runs){{200, 200}, {20, 40}, 0});   /* less than the recorder's own cost spreads */
+    assert_noise(&(struct runs){{2, 2}, {1000, 100000}, 0}); /* too few calls for microseconds */
+    assert_false(assert_changed(&(struct runs){{2, 2}, {1000, 30000000}, 0}).same_times);
+}
+
+/* Numbers of calls are exact. */
+static void calls_do_not_spread(void **state) {
+    (void)state;
+    struct ct_diff_row row = assert_changed(&(struct runs){{200, 201}, {1000, 1000}, 0});
+    assert_true(row.same_times);
+    assert_int_equal(row.side[CT_DIFF_A].calls, 200);
+    assert_int_equal(row.side[CT_DIFF_B].calls, 201);
+}
+
+/* With repeats a smaller difference counts, when it is larger than that of the repeats. Values are means. */
+static void repeats_show_the_spread(void **state) {
+    (void)state;
+    assert_noise(&(struct runs){{200, 200}, {1000, 1000}, 3});
+    assert_noise(&(struct runs){{200, 200}, {1000, 1300}, 0});
+    struct ct_diff_row row = assert_changed(&(struct runs){{200, 200}, {1000, 1300}, 3});
+    assert_int_equal(row.side[CT_DIFF_A].calls, 200);
+    assert_true(row.side[CT_DIFF_B].self_ns > row.side[CT_DIFF_A].self_ns);
+}
+
+static struct ct_diff_spread spread_of(const uint64_t *calls, size_t count) {
+    struct ct_diff_spread spread = {0};
+    for (size_t i = 0; i < count; i++)
+        ct_diff_spread_add(&spread, &(struct ct_diff_sample){.calls = calls[i], .timed = calls[i]});
+    return spread;
+}
+
+static void calls_of_repeats(void **state) {
+    (void)state;
+    const struct ct_diff_spread a = spread_of((const uint64_t[]){10, 12}, 2);
+    const struct ct_diff_spread b = spread_of((const uint64_t[]){12, 11}, 2);
+    const struct ct_diff_spread c = spread_of((const uint64_t[]){14, 15}, 2);
+    const struct ct_diff_spread e = spread_of((const uint64_t[]){20, 21}, 2);
+    assert_false(ct_diff_calls_differ(&a, &b));
+    assert_false(ct_diff_calls_differ(&a, &c)); /* 2 apart, and 3 on the sides */
+    assert_true(ct_diff_calls_differ(&a, &e));
+    assert_true(ct_diff_calls_differ(&e, &a));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(new_gone_and_changed),
@@ -227,6 +358,10 @@ int main(void) {
         cmocka_unit_test(times_do_not_part_paths),
         cmocka_unit_test(others_are_not_on_the_path),
         cmocka_unit_test(main_threads_are_compared),
+        cmocka_unit_test(times_spread),
+        cmocka_unit_test(calls_do_not_spread),
+        cmocka_unit_test(repeats_show_the_spread),
+        cmocka_unit_test(calls_of_repeats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers that use summaries and readers that read everything show the same, on random programs and random ranges. */
+#include "report/calls.h"
 #include "report/functions.h"
 #include "report/replay.h"
+#include "report/scan_skip.h"
 #include "summary_util.h"
 #include "trace/reader.h"
 #include "trace/summary.h"
@@ -97,6 +99,30 @@ static struct answer report(const struct ct_summary_limits *limits, const struct
     return answer;
 }
 
+static struct answer slowest(const struct ct_summary_limits *limits, const struct ct_select *select, size_t most) {
+    struct answer answer = {0};
+    struct ct_trace *trace;
+    struct ct_calls *calls;
+    assert_int_equal(ct_trace_open(&trace, directory, NULL, 0), 0);
+    trace->summary = *limits;
+    assert_int_equal(ct_calls_find(&calls, trace, select, CT_CALLS_SLOWEST, most, NULL), 0);
+    add_number(&answer, calls->fitting);
+    for (size_t i = 0; i < calls->count; i++) {
+        const struct ct_found_call *call = &calls->at[i];
+        add_number(&answer, call->thread);
+        add_number(&answer, call->sequence);
+        add_number(&answer, call->began_ns);
+        add_number(&answer, call->duration_ns);
+        add_number(&answer, call->self_ns);
+        add_number(&answer, call->open);
+        add_text(&answer, call->known->name);
+        answer.lines++;
+    }
+    ct_calls_free(calls);
+    ct_trace_close(trace);
+    return answer;
+}
+
 /* ---- the comparison ---- */
 
 static const struct random_trace traces[] = {
@@ -108,6 +134,7 @@ static const struct random_trace traces[] = {
     {.seed = 106, .threads = 2, .events = 20000, .stacks = 2, .keep = 30000},
     {.seed = 107, .threads = 1, .events = 30000, .raw = true},
     {.seed = 108, .threads = 1, .events = 10000, .back = true},
+    {.seed = 109, .threads = 2, .events = 20000, .waits = 40, .calm = true},
 };
 
 static uint64_t next_random(void) {
@@ -179,6 +206,66 @@ static void functions_are_the_same(void **unused) {
     }
 }
 
+static void slowest_calls_are_the_same(void **unused) {
+    (void)unused;
+    for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
+        write_random(directory, &traces[i]);
+        for (size_t most = 1; most < 200; most = 3 * most + 1) {
+            struct ct_select select = {0};
+            expect_same(slowest(&slow, &select, most), slowest(&fast, &select, most));
+            select.from_ns = 1000 + next_random() % length_of(&traces[i]);
+            expect_same(slowest(&slow, &select, most), slowest(&fast, &select, most));
+        }
+        remove_directory(directory);
+    }
+}
+
+static void ignore_lost(void *arg, struct ct_frame *frame) {
+    (void)arg, (void)frame;
+}
+
+static bool is_entry_only(void *arg, size_t process, uint64_t function) {
+    (void)arg, (void)process;
+    return (uint32_t)function < RANDOM_ENTRY_ONLY;
+}
+
+/* Calls that a scan for calls of a second leaves out. */
+static uint64_t left_out(const struct random_trace *setup_of) {
+    struct ct_trace *trace;
+    struct ct_facts facts;
+    struct ct_frames frames = {0};
+    struct ct_trace_event event;
+    struct ct_scan scan;
+    write_random(directory, setup_of);
+    assert_int_equal(ct_trace_open(&trace, directory, NULL, 0), 0);
+    trace->summary = fast;
+    assert_int_equal(ct_facts_load(&facts, trace), 0);
+    const struct ct_scan_setup how = {.trace = trace,
+                                      .facts = &facts,
+                                      .frames = &frames,
+                                      .lost = ignore_lost,
+                                      .entry_only = is_entry_only,
+                                      .least_ns = 1000000000};
+    assert_int_equal(ct_scan_open(&scan, &how), 0);
+    while (ct_scan_next(&scan, &event)) {
+    }
+    uint64_t count = scan.left_out;
+    ct_scan_close(&scan);
+    ct_frames_free(&frames);
+    ct_facts_free(&facts);
+    ct_trace_close(trace);
+    remove_directory(directory);
+    return count;
+}
+
+/* Spans do not count the time of gaps and waits, but the duration of a call may. */
+static void short_calls_are_left_out_where_all_time_counts(void **unused) {
+    (void)unused;
+    assert_true(left_out(&(struct random_trace){.seed = 1, .threads = 1, .events = 20000}) > 1000);
+    assert_int_equal(left_out(&(struct random_trace){.seed = 1, .threads = 1, .events = 20000, .waits = 5}), 0);
+    assert_int_equal(left_out(&(struct random_trace){.seed = 1, .threads = 1, .events = 20000, .gaps = 100}), 0);
+}
+
 /* Spoils some bytes in the middle of the file: the blocks there cannot be read any more. */
 static void damage_middle(size_t from_percent, size_t to_percent) {
     size_t size;
@@ -199,11 +286,13 @@ static void what_is_not_needed_is_not_read(void **unused) {
     struct ct_replay_options range = {.select.from_ns = late}, function = {.select.functions = globs};
     write_random(directory, &trace);
     struct answer of_range = replay(&fast, &range), of_function = replay(&fast, &function);
+    struct answer of_slowest = slowest(&fast, &(struct ct_select){0}, 1);
     assert_true(of_range.lines > 10);
     assert_true(of_function.lines > 10);
-    damage_middle(40, 60);
+    damage_middle(62, 80);
     expect_same(of_range, replay(&fast, &range));
     expect_same(of_function, replay(&fast, &function));
+    expect_same(of_slowest, slowest(&fast, &(struct ct_select){0}, 1));
     assert_int_not_equal(of_range.hash, replay(&slow, &range).hash);
 }
 
@@ -215,7 +304,7 @@ static void damage_is_not_hidden(void **unused) {
     struct answer answer = {0};
     struct ct_trace *trace;
     write_random(directory, &setup_of);
-    damage_middle(40, 60);
+    damage_middle(62, 80);
     for (int round = 0; round < 2; round++) {
         assert_int_equal(ct_trace_open(&trace, directory, NULL, 0), 0);
         trace->summary = fast;
@@ -229,6 +318,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(ranges_are_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(functions_are_the_same, setup, teardown),
+        cmocka_unit_test_setup_teardown(slowest_calls_are_the_same, setup, teardown),
+        cmocka_unit_test_setup_teardown(short_calls_are_left_out_where_all_time_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_not_needed_is_not_read, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_is_not_hidden, setup, teardown),
     };

@@ -7,6 +7,7 @@
 #define CLONES         2
 #define USES_RETURN    4
 #define CONDITIONAL    8
+#define INDIRECT       16
 #define POPS_ARGUMENTS 32
 #define LONGJMP        64
 #define SETS_STACK     256
@@ -335,15 +336,15 @@ CASE USES_RETURN, "after lea to rsp from the frame pointer"
     pop %rbp
     ret
 END
-CASE USES_RETURN, "pop"
+CASE USES_RETURN | INDIRECT, "pop"
     pop %rax
     jmp *%rax
 END
-CASE USES_RETURN, "pop to memory"
+CASE USES_RETURN | INDIRECT, "pop to memory"
     pop (%rdi)
     jmp *(%rdi)
 END
-CASE USES_RETURN, "pop after what was pushed is gone"
+CASE USES_RETURN | INDIRECT, "pop after what was pushed is gone"
     push %rbx
     pop %rbx
     pop %rcx
@@ -406,7 +407,7 @@ CASE USES_RETURN, "call through it"
     call *(%rsp)
     ret
 END
-CASE USES_RETURN, "jump through it"
+CASE USES_RETURN | INDIRECT, "jump through it"
     jmp *(%rsp)
 END
 CASE USES_RETURN, "to a vector register"
@@ -671,7 +672,7 @@ END
 
 /* ---- longjmp ---- */
 
-CASE LONGJMP, "longjmp as libc has it"
+CASE LONGJMP | INDIRECT, "longjmp as libc has it"
     mov 0x30(%rdi), %r8
     mov 0x38(%rdi), %rdx
     ror $0x11, %r8
@@ -691,20 +692,30 @@ CASE 0, "setjmp scrambles with the same secret"
     xor %eax, %eax
     ret
 END
-CASE SETS_STACK, "a stack switch without the secret"
+CASE SETS_STACK | INDIRECT, "a stack switch without the secret"
     mov %rdi, %rsp
     jmp *%rsi
 END
-CASE 0, "a pointer is unscrambled and called"
+CASE INDIRECT, "a pointer is unscrambled and called"
     mov (%rdi), %rax
     ror $0x11, %rax
     xor %fs:0x30, %rax
     jmp *%rax
 END
-CASE 0, "another word of the thread control block"
+CASE INDIRECT, "another word of the thread control block"
     xor %fs:0x28, %rdx
     mov %r8, %rsp
     jmp *%rdx
+END
+
+/* ---- jumps through pointers ---- */
+
+CASE INDIRECT, "a jump through memory"
+    mov (%rdi), %rax
+    jmp *48(%rax)
+END
+CASE 0, "a jump to an imported function"
+    jmp *scan_forms(%rip)
 END
 
 /* ---- what does not decode ---- */

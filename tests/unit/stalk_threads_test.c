@@ -90,7 +90,7 @@ static void loop(int times, uint32_t mask, enum ct_stalker_memory memory) {
 static void test_loop(void **state) {
     (void)state;
     const char *text = getenv("STALK_LOOPS");
-    loop(text ? atoi(text) : 10000, 0, CT_STALKER_MEMORY_AUTO);
+    loop(text ? atoi(text) : 2000, 0, CT_STALKER_MEMORY_AUTO);
 }
 
 static void test_loop_with_events(void **state) {

@@ -228,6 +228,16 @@ static int peek_file(uint64_t address, void *bytes, size_t size) {
     return done >= 0 && (size_t)done == size ? CT_OK : CT_ERR_NOT_MAPPED;
 }
 
+size_t ct_os_peek_some(int pid, uint64_t address, void *bytes, size_t size) {
+    size_t page = ct_os_page_size(), left = page - (address & (page - 1)), first = left < size ? left : size;
+    struct iovec to = {bytes, size};
+    struct iovec from[2] = {{(void *)address, first}, {(void *)(address + first), size - first}};
+    if (ct_os_is_silent())
+        return 0;
+    long done = syscall6(__NR_process_vm_readv, pid, (long)&to, 1, (long)from, size > first ? 2 : 1, 0);
+    return done > 0 ? (size_t)done : 0;
+}
+
 int ct_os_peek(uint64_t address, void *bytes, size_t size) {
     struct iovec to = {bytes, size};
     struct iovec from = {(void *)address, size};

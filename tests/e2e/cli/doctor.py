@@ -12,6 +12,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "record"))
+from recorder import read_line  # noqa: E402
+
 CONTRAIL = os.path.abspath(sys.argv.pop(1))
 with open(CONTRAIL, "rb") as program:
     SANITIZED = b"__asan_init" in program.read()
@@ -132,7 +135,7 @@ class Doctor(unittest.TestCase):
         self.addCleanup(recorder.stderr.close)
         self.addCleanup(recorder.wait)
         self.addCleanup(recorder.kill)
-        recorder.stderr.readline()
+        read_line(recorder.stderr, "contrail records")
         self.assertEqual(self.checks(process.pid, code=UNAVAILABLE)["hooks"]["text"], "it is being recorded already")
         recorder.send_signal(signal.SIGKILL)
         recorder.wait()

@@ -21,6 +21,9 @@ import unittest
 import driver
 from driver import LIMIT, Started, run
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "record"))
+from recorder import read_line  # noqa: E402
+
 CONTRAIL = driver.PROGRAM = os.path.abspath(sys.argv.pop(1))
 SLOW_EXIT = os.path.abspath(sys.argv.pop(1))
 
@@ -197,7 +200,7 @@ class Recording(InDirectory, unittest.TestCase):
             started = Started("spawn", "sh", "-c", script, start_new_session=True)
             started.until("recording")
             first = int(started.seen.split()[2])
-            child = started.process.stdout.readline().decode().strip()
+            child = read_line(started.process.stdout, "the child's process id").decode().strip()
             try:
                 self.until_so(f"process {first} is gone, {child} is recorded",
                               lambda: not os.path.exists(f"/proc/{first}")

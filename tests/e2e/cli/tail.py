@@ -156,6 +156,29 @@ class Tail(unittest.TestCase):
         self.assertEqual(self.begun(module).count("inner"), 4)
         self.assertEqual(self.calls(slow), [])
 
+    def test_selection(self):
+        """--where shows calls when they have ended, with the calls around them; times count from the beginning."""
+        self.record()
+        self.recorder.tell("a")
+        where = self.tail("--all", "--where", "function = inner or function like late_st*")
+        module = self.tail("--all", "--module", os.path.basename(LIBRARY))
+        nobody = self.tail("--all", "--process", "1")
+        program = self.tail("--all", "--process", os.path.basename(STEPS), "--only", "step_*")
+        program.until("step_a")
+        early = self.tail("--from", "0s", "--to", "-0s", "--only", "step_a")
+        late = self.tail("--from", "1h")
+        self.recorder.tell("al")
+        module.until("late_step")
+        self.assertEqual(early.end(), 0, early.errors)  # it ends at --to
+        self.finish(where, module, nobody, program, late)
+        self.assertEqual(len(re.findall(r"  inner  \d.* in .*step_a$", where.seen, re.M)), 4, where.seen)
+        self.assertEqual([line.split()[0] for line in self.calls(where)], 4 * ["inner"] + ["late_step"])
+        self.assertIn("late_inner", self.begun(module))
+        self.assertNotIn("inner", self.begun(module))
+        self.assertEqual((self.calls(nobody), self.calls(late)), ([], []))
+        self.assertEqual(self.begun(program), ["step_a", "step_a"])
+        self.assertEqual(self.begun(early), ["step_a"])
+
     def test_limit(self):
         self.record()
         tail = self.tail("--only", "inner", "-n", "3")
@@ -232,6 +255,10 @@ class Tail(unittest.TestCase):
         self.assertEqual(run("tail", "4194304").returncode, 69)
         self.assertEqual(run("tail").returncode, 64)
         self.assertEqual(run("tail", "one").returncode, 64)
+        self.assertEqual(run("tail", "1", "--from", "noon").returncode, 64)
+        done = run("tail", "1", "--where", "result < 0")
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("tail knows no arguments and results", done.stderr)
         done = run("tail", "--kind", "exeption", "1")
         self.assertEqual(done.returncode, 64)
         self.assertIn("did you mean exception?", done.stderr)

@@ -15,6 +15,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "record"))
+from recorder import read_line  # noqa: E402
+
 CONTRAIL, CONTAINED, SUBJECT = (os.path.abspath(sys.argv.pop(1)) for _ in range(3))
 TIMEOUT = 120
 DONE = 21  # how the subject ends
@@ -58,7 +61,7 @@ class Case(unittest.TestCase):
         """A subject that is ready."""
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
         self.addCleanup(self.stop, process)
-        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.assertEqual(read_line(process.stdout, "the subject is ready"), "ready\n")
         return process
 
     def stop(self, process):
@@ -131,7 +134,7 @@ class Containers(Case):
         recorder = subprocess.Popen([CONTAINED, "--join", str(pid), CONTRAIL, "attach", "-o", self.output, "1"],
                                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.stop, recorder)
-        line = recorder.stderr.readline()
+        line = read_line(recorder.stderr, "contrail says what it records")
         self.assertIn("recording 1 ", line)
         done = self.inside(pid, CONTRAIL, "detach", "1")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -17,7 +17,7 @@ import atf
 import building
 from checks import Checks
 from expectation import own_functions
-from recorder import Failure, finish, wait_for
+from recorder import Failure, finish, read_line, wait_for
 
 PROGRAM = {}
 GDB_SCRIPT = os.path.join(building.E2E, "..", "..", "scripts", "gdb", "contrail.py")
@@ -308,7 +308,7 @@ def jobs(shop):
 
 def start_service(shop, command=None):
     process = shop.start(command or [PROGRAM["crashes"].path, "serve", shop.path("counts")], stdin=subprocess.PIPE)
-    line = process.stdout.readline() + process.stdout.readline()
+    line = read_line(process.stdout, "the service has begun") + read_line(process.stdout, "it is ready")
     if line != b"begin serve\nready\n":
         raise Failure("it says %r" % line)
     return process

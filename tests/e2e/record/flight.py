@@ -20,6 +20,7 @@ import unittest
 import atf
 import detail_file
 import session_case
+from recorder import read_line
 
 # Fails in its 1,000,000th call, and prints what it was called with.
 FAILS = r"""
@@ -117,7 +118,7 @@ class Told:
             [session_case.CONTRAIL, command, "--quiet", "--output", case.path("traces"), *options, "--", case.told],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1, cwd=case.dir,
             env={**os.environ, **(environment or {})})
-        self.pid = int(self.process.stdout.readline().split()[1])
+        self.pid = int(read_line(self.process.stdout, "the program's process id").split()[1])
 
     def send(self, line):
         self.process.stdin.write(line + "\n")
@@ -126,7 +127,7 @@ class Told:
         """Each of them is done when this returns."""
         for line in lines:
             self.send(line)
-            self.case.assertEqual(self.process.stdout.readline(), line[0] + "\n")
+            self.case.assertEqual(read_line(self.process.stdout, "an order is done"), line[0] + "\n")
 
     def fork(self):
         """The pid of a child, and the pipe for its commands."""
@@ -134,12 +135,12 @@ class Told:
         self.send("f0")
         pipe = open(self.case.path("child"), "w")
         self.case.addCleanup(pipe.close)
-        return int(self.process.stdout.readline().split()[1]), pipe
+        return int(read_line(self.process.stdout, "the child's process id").split()[1]), pipe
 
     def child_does(self, pipe, line):
         pipe.write(line + "\n")
         pipe.flush()
-        self.case.assertEqual(self.process.stdout.readline(), line[0] + "\n")
+        self.case.assertEqual(read_line(self.process.stdout, "a child's order is done"), line[0] + "\n")
 
     def ctl(self, *words, pid=None):
         done = subprocess.run([session_case.CONTRAIL, "ctl", str(pid or self.pid), *words], capture_output=True,
@@ -674,7 +675,7 @@ class Control(FlightCase):
         told.send("c5")  # it is in read, and goes on there
         self.assertEqual(select.select([told.process.stdout], [], [], 0.2)[0], [], "it answers while it is paused")
         self.assertEqual(told.ctl("resume"), "running\n")
-        self.assertEqual(told.process.stdout.readline(), "c\n")
+        self.assertEqual(read_line(told.process.stdout, "an order is done"), "c\n")
         self.assertIn("running already", self.refused(told, 69, "resume"))
         self.assertEqual(self.calls(told.end_after_close()), {"alpha": 6, "beta": 6})
 
@@ -723,7 +724,7 @@ class Control(FlightCase):
         told.ctl("exclude", "add", "alpha")
         told.do("c10")
         told.send("x0")
-        self.assertEqual(told.process.stdout.readline(), "pid %d\n" % told.pid)
+        self.assertEqual(read_line(told.process.stdout, "the program's process id"), "pid %d\n" % told.pid)
         told.until(lambda status: status["processes"] == 2)
         told.do("c10")
         told.end_after_close()

@@ -17,6 +17,7 @@ import time
 import unittest
 
 import session_case
+from recorder import read_line
 
 WHO = """
 #include <stdio.h>
@@ -197,7 +198,7 @@ class LeftAlone(session_case.SessionCase):
     def test_modules_of_a_process(self):
         words = [session_case.CONTRAIL, "modules"]
         with subprocess.Popen([self.build("jit", JIT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as target:
-            self.assertEqual(target.stdout.readline(), b"made\n")
+            self.assertEqual(read_line(target.stdout, "the code is made"), b"made\n")
             text = subprocess.run([*words, str(target.pid)], capture_output=True, text=True, check=True).stdout
             found = json.loads(subprocess.run([*words, "--json", str(target.pid)], capture_output=True,
                                               check=True).stdout)

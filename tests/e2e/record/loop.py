@@ -12,12 +12,12 @@ import time
 import atf
 import run
 from checks import Checks
-from recorder import Failure, descriptors, finish, text_changes
+from recorder import Failure, descriptors, finish, read_line, text_changes
 
 
 def loop(shop, program, times):
     process = shop.start([program.path], stdin=subprocess.PIPE)
-    process.stdout.readline()
+    read_line(process.stdout, "the program has begun")
     before = descriptors(process.pid)
     events = 0
     for i in range(times):

@@ -14,7 +14,7 @@ import atf
 import building
 import targets
 from expectation import own_functions
-from recorder import Failure, Gate, finish, status_of, text_changes, wait_for
+from recorder import Failure, Gate, finish, read_line, status_of, text_changes, wait_for
 from targets import built, compare, count_calls, need_root, start_answer
 
 
@@ -207,7 +207,7 @@ def waits_for_child(shop):
     program = built("vfork_wait")
     for i in range(4):
         process = shop.start([program.path])
-        process.stdout.readline()
+        read_line(process.stdout, "the program has begun")
         time.sleep(0.05 + 0.15 * i)
         output = shop.new_output()
         recorder = shop.start([shop.contrail, "attach", "--quiet", "--output", output, str(process.pid)])
@@ -398,12 +398,12 @@ def crowd(shop):
     """A thousand threads are attached to, and let go."""
     program = built("crowd")
     process = shop.start([program.path, "1000"], stdin=subprocess.PIPE)
-    process.stdout.readline()
+    read_line(process.stdout, "the threads are there")
     output = shop.new_output()
     recorder = shop.attach(process.pid, output)
     process.stdin.write(b"x")
     process.stdin.flush()
-    process.stdout.readline()  # each of them has made a call
+    read_line(process.stdout, "each thread has made a call")
     shop.detach(process.pid, recorder)
     changes = text_changes(process.pid)
     process.stdin.close()

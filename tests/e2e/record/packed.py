@@ -57,7 +57,7 @@ def export(shop, directory):
 
 def same_files(a, b):
     names = [sorted(os.path.relpath(f, d) for f in glob.glob(os.path.join(glob.escape(d), "**"), recursive=True)
-                    if os.path.isfile(f)) for d in (a, b)]
+                    if os.path.isfile(f) and not f.endswith("/summary.cts")) for d in (a, b)]
     if names[0] != names[1]:
         raise Failure("files %s became %s" % tuple(names))
     for name in names[0]:

@@ -10,7 +10,7 @@ import sys
 
 import atf
 from checks import Checks
-from recorder import Failure, finish, text_changes, wait_for
+from recorder import Failure, finish, read_line, text_changes, wait_for
 
 BASH = r'''
 trap 'echo bye' EXIT
@@ -187,7 +187,7 @@ def valgrind(shop):
     if not shutil.which("valgrind"):
         return "skipped: valgrind is not installed"
     target = shop.start(["valgrind", "-q", "perl", "-e", VALGRIND], stdin=subprocess.PIPE)
-    if target.stdout.readline() != b"ready\n":
+    if read_line(target.stdout, "perl is ready under valgrind") != b"ready\n":
         raise Failure("perl does not start under valgrind")
     recorder = shop.attach(target.pid, shop.new_output())
     target.stdin.write(b"some words\n")

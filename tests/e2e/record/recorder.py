@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 # Who runs tests in the background may ignore it, and what we start would inherit that.
@@ -58,6 +59,17 @@ def finish(process, timeout=TIMEOUT, what="the program"):
         out, err = process.communicate()
         raise Failure("%s hangs (%s); errors so far: %r" % (what, state, (err or b"")[-500:]))
     return Result(shell_code(process.returncode), out, err)
+
+
+def read_line(stream, what):
+    """The next line that a process prints; `what` says which."""
+    lines = []
+    reader = threading.Thread(target=lambda: lines.append(stream.readline()), daemon=True)
+    reader.start()
+    reader.join(TIMEOUT)
+    if not lines:
+        raise Failure("not within %d s: a line: %s" % (TIMEOUT, what))
+    return lines[0]
 
 
 def wait_for(what, holds):

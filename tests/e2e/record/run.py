@@ -209,13 +209,19 @@ def build_injected(name, variant, directory):
                           how.get("linked", []) + ["-lm", "-ldl"], strange)
 
 
+def short_modes(name, number, modes):
+    """All modes for a program's first variant, one for each of the others: in turn, and another one to begin with in
+    each program."""
+    return modes if number == 0 else [modes[(number + len(name)) % len(modes)]]
+
+
 def cases(arguments, name):
     path = os.path.join(building.PROGRAMS, name + ".expect")
     expectation = Expectation(path) if os.path.exists(path) and not name.startswith("injected/") else None
     short = name[len("injected/"):] if name.startswith("injected/") else name
     variants = expectation.words("variants", "O2") if expectation else ["O2"]
     modes = expectation.words("modes", "spawn") if expectation else ["spawn", "attach"]
-    for variant in variants:
+    for number, variant in enumerate(variants):
         if arguments.variant and variant != arguments.variant:
             continue
         directory = os.path.join(arguments.build, "record", short if expectation else "injected_" + short, variant)
@@ -229,7 +235,7 @@ def cases(arguments, name):
             print("FAILED  %s (%s) does not compile: %s" % (name, variant, e))
             arguments.broken = True
             continue
-        for mode in modes:
+        for mode in short_modes(name, number, modes) if arguments.short else modes:
             if not arguments.mode or mode == arguments.mode:
                 yield Case(arguments, short, variant, mode, built, expectation)
 
@@ -245,6 +251,7 @@ def main():
     parser.add_argument("--build", default="/tmp", help="where programs are built")
     parser.add_argument("--variant")
     parser.add_argument("--mode")
+    parser.add_argument("--short", action="store_true", help="all modes with the first variant, one with each other")
     parser.add_argument("--untraced", action="store_true", help="only build, and run as they are")
     parser.add_argument("--keep", action="store_true", help="keep traces and notes")
     parser.add_argument("--list", action="store_true", help="print all names")

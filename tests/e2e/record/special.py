@@ -14,7 +14,7 @@ import time
 import atf
 import targets
 from expectation import own_functions
-from recorder import Failure, Gate, children_of, finish, status_of, text_changes, wait_for
+from recorder import Failure, Gate, children_of, finish, read_line, status_of, text_changes, wait_for
 from targets import built, need_root, start_answer
 
 
@@ -150,7 +150,7 @@ def group_signal(shop):
     process = shop.start(["sh", "-c", 'trap "" INT; exec "$@"', "sh"] +
                          shop.spawn_command(output, ["--lossless"], [built("answer").path, "100", "hold"]),
                          start_new_session=True, stdin=subprocess.PIPE)
-    process.stdout.readline()
+    read_line(process.stdout, "the program has begun")
     shop.wait_for_events(children_of(process.pid)[0], 1)
     os.killpg(process.pid, signal.SIGINT)
     result = finish(process)
@@ -163,7 +163,7 @@ def target_signalled(shop):
     """The target dies of a signal that contrail does not: 128 + number."""
     output = shop.new_output()
     process = shop.start(shop.spawn_command(output, [], [built("answer").path, "100", "hold"]), stdin=subprocess.PIPE)
-    process.stdout.readline()
+    read_line(process.stdout, "the program has begun")
     with open("/proc/%d/task/%d/children" % (process.pid, process.pid)) as f:
         os.kill(int(f.read().split()[0]), signal.SIGTERM)
     result = finish(process)

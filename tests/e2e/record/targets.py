@@ -7,7 +7,7 @@ import atf
 import building
 from checks import Checks
 from expectation import Expectation, compare_trees, own_functions
-from recorder import Failure
+from recorder import Failure, read_line
 
 checks = None  # the script's, set before its first check
 programs = {}
@@ -48,7 +48,7 @@ def compare(shop, output, name, mode, program):
 def start_answer(shop, command):
     """A program `answer` that has begun, and ends with 21 when its input does: finish() closes that."""
     process = shop.start(command + ["100", "hold"], stdin=subprocess.PIPE)
-    process.stdout.readline()
+    read_line(process.stdout, "the program has begun")
     return process
 
 

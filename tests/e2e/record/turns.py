@@ -11,7 +11,7 @@ import atf
 import building
 import targets
 from expectation import own_functions
-from recorder import Failure, finish
+from recorder import Failure, finish, read_line
 from targets import built
 
 OTHER, GROUP = 1 << 31, 4096
@@ -137,7 +137,7 @@ OPTIONS = {"spawn": ["--lossless"], "stalk": []}
 def come_in_the_middle(shop, verb, name, how, output):
     """When each is suspended inside its calls."""
     process = shop.start(command_of(name, how, 100, 4, "hold"), stdin=subprocess.PIPE)
-    process.stdout.readline()
+    read_line(process.stdout, "all coroutines are suspended")
     recorder = shop.attach(process.pid, output, VERBS[verb], verb)
     check_output(finish(process), 100, 4)
     ended = finish(recorder)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What values of calls are captured and shown: errno where the call has set it.
+"""What values of calls are captured and shown, and triggers that look at them.
 
 usage: values.py CONTRAIL [unittest arguments]"""
 import json
@@ -91,6 +91,177 @@ class Errors(Values):
         _, manifests = self.record(self.path("bare"), options=["--detail", "always"])
         self.assertFalse(manifests[0]["detail"]["errno"])
         self.assertIn("__errno_location", manifests[0]["detail"]["errno_unknown"])
+
+
+STRUCTURES = r"""
+struct point { int x, y; const char *name; };
+struct line { struct point from, to; struct line *next; };
+__attribute__((noipa)) int take(const struct point *p, struct line *l, int k) { return p->x + l->to.y + k; }
+int main(void) {
+    struct point p = {3, -4, "mark"};
+    struct line l = {p, {5, 6, 0}, &l};
+    static const struct point constant = {7, 8, 0};
+    static struct point changing = {1, 2, 0};
+    take(&p, &l, 1), take(&constant, &l, 2), take(&changing, &l, 3);
+    return 0;
+}
+"""
+
+
+class Structures(Values):
+    def test_pointers(self):
+        """Structures that parameters point to, where their bytes are known: on the stack, and constants."""
+        program = self.build("structures", STRUCTURES, "-g")
+        self.record(program, options=["--detail", "always", "--only", "structures", "--stack-bytes", "256"])
+        first, second, third = [line for line in self.text().splitlines() if "take(" in line]
+        self.assertRegex(first, r'p=0x\w+ {x=3, y=-4, name="mark"}, l=0x\w+ {from={x=3, y=-4, name="mark"}, '
+                         r'to={x=5, y=6, name=0x0}, next=0x\w+}, k=1\)')
+        self.assertRegex(second, r"p=0x\w+ {x=7, y=8, name=0x0}, l=")
+        self.assertRegex(third, r"p=0x\w+, l=")
+        values = [a["value"] for line in self.replay() if line["function"] == "take" for a in line["args"][:1]]
+        self.assertTrue(all(value.startswith("0x") and "{" not in value for value in values), values)
+
+
+STRINGS = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <unistd.h>
+__attribute__((noipa)) int take(const char *text, int x, const char *other) { return x + (text == other); }
+static void *work(void *arg) {
+    char text[32];
+    char *heap = strdup("");
+    for (int i = 0; i < 500; i++) {
+        snprintf(text, sizeof text, "%c%d", *(char *)arg, i);
+        free(heap);
+        heap = strdup(text);
+        take(heap, i, NULL);
+    }
+    return NULL;
+}
+int main(int argc, char **argv) {
+    char *heap = strdup("/srv/a.conf"), *odd = strdup("a\x01z");
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pthread_t threads[2];
+    munmap(pages + 4096, 4096);
+    memcpy(pages + 4096 - 6, "x.conf", 6); /* ends with its page, without a 0 */
+    take(heap, 1, strdup("0123456789012345678901234567890123456789"));
+    take(pages + 4096 - 6, 2, pages + 4096);
+    take(odd, 3, (char *)8);
+    take(NULL, 4, (char *)-4096);
+    if (argc > 1) {
+        struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+        struct sock_fprog program = {1, all};
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+        take(heap, 5, NULL);
+        return 0;
+    }
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, work, i ? "b" : "a");
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    return 0;
+}
+"""
+
+
+class Strings(Values):
+    def take(self, *options, arguments=()):
+        """The manifest, and arguments of calls of `take` by their second one."""
+        program = self.build("strings", STRINGS, "-g")
+        _, manifests = self.record(program, *arguments, options=["--detail", "always", "--only", "strings", *options])
+        calls = [line for line in self.replay() if line["function"] == "take" and "args" in line]
+        return manifests[0]["detail"], [[a["value"] for a in line["args"]] for line in calls]
+
+    def test_texts(self):
+        detail, calls = self.take("--strings", "20")
+        self.assertEqual((detail["strings"], detail["rejected"], sum(detail["lost"].values())), (24, 0, 0))
+        self.assertEqual(calls[0], ["/srv/a.conf", 1, "012345678901234567890123"])  # as far as it was captured
+        self.assertEqual(calls[1][0], "x.conf")
+        self.assertTrue(calls[1][2].startswith("0x"))
+        self.assertTrue(calls[2][0].startswith("0x"))  # not a text
+        self.assertEqual(calls[2][2], "0x8")
+        self.assertEqual(calls[3], ["0x0", 4, "0xfffffffffffff000"])
+        for letter in "ab":
+            self.assertEqual([c[0] for c in calls[4:] if c[0][0] == letter],
+                             ["%s%d" % (letter, i) for i in range(500)])
+
+    def test_none(self):
+        for options in ((), ("--strings", "20", "--redact")):
+            detail, calls = self.take(*options)
+            self.assertEqual(detail["strings"], 0)
+            self.assertTrue(all(c[0].startswith("0x") for c in calls))
+
+    def test_after_a_filter(self):
+        detail, calls = self.take("--strings", "20", arguments=["filter"])
+        self.assertEqual(calls[0][0], "/srv/a.conf")
+        self.assertTrue(calls[4][0].startswith("0x"))
+        self.assertIn("seccomp", detail["strings_end"])
+
+    def test_known_function(self):
+        """Without debug information, arguments of known functions of the C library are texts."""
+        program = self.build("plain", "#include <stdlib.h>\n#include <string.h>\n"
+                             "int main(void) { char *n = strdup(\"NO_SUCH\"); return getenv(n) != 0; }\n")
+        self.record(program, options=["--detail", "always", "--strings", "64"])
+        values = [str(line["args"][0].get("value")) for line in self.replay()
+                  if line["function"] == "getenv" and "args" in line]
+        self.assertIn("NO_SUCH", values)
+
+
+TRIGGERS = r"""
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((noipa)) int give(int fd, long size, const char *name) { return fd + (int)size + (name == 0); }
+__attribute__((noipa)) int fails(int error) { if (error) errno = error; return -1; }
+int main(void) {
+    char *heap = strdup("/srv/a.conf");
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(pages + 4096, 4096);
+    memcpy(pages + 4096 - 6, "x.conf", 6); /* ends with its page, without a 0 */
+    give(1, 5000, "a"), give(2, 4096, heap), give(2, -1, (char *)8), give(2, 1, pages + 4096 - 6), give(2, 9000, "b");
+    fails(ENOENT), fails(ENOENT), fails(0), fails(EINTR);
+    close(open("/nonexistent/1", O_RDONLY)), close(open("/nonexistent/2", O_RDONLY)), close(open("/", O_RDONLY));
+    return 0;
+}
+"""
+
+
+class Triggers(Values):
+    def marks(self, *triggers):
+        """How often each trigger has marked."""
+        program = self.build("triggers", TRIGGERS)
+        done, manifests = self.record(program, options=[o for t in triggers for o in ("--trigger", t)])
+        counts = {t: 0 for t in triggers}
+        for window in manifests[0]["windows"]:
+            for reason in window["reasons"]:
+                counts[reason["trigger"]] += reason["count"]
+        self.stderr = done.stderr
+        return [counts[t] for t in triggers]
+
+    def test_arguments(self):
+        self.assertEqual(self.marks("call=give:arg1:gt:4096", "call=give:arg1:gt:4096 and arg0:eq:2",
+                                    "call=give:arg1:lt:0", "call=give:arg0:ne:2", "symbol=give"), [2, 1, 1, 1, 5])
+        self.assertNotIn("fit", self.stderr)
+
+    def test_texts(self):
+        self.assertEqual(self.marks("call=give:arg2:like:*.conf", "call=give:arg2:like:?", "call=give:arg2:like:*"),
+                         [2, 2, 4])
+
+    def test_errors(self):
+        self.assertEqual(self.marks("return=fails:errno:eq:ENOENT", "return=fails:errno:ne:ENOENT and lt:0",
+                                    "return=libc.*!open:errno:eq:ENOENT", "return=fails:eq:-1"), [1, 1, 2, 4])
+
+    def test_fits_nothing(self):
+        self.assertEqual(self.marks("call=nosuch:arg0:eq:1", "symbol=give"), [0, 5])
+        self.assertIn('the trigger "call=nosuch:arg0:eq:1" fits no function', self.stderr)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "record"))
+from recorder import read_line  # noqa: E402
+
 CONTRAIL = ""
 STRANGER = 64999  # nobody has this number
 LIMIT = 200       # for whatever must end
@@ -155,7 +158,7 @@ class Case(unittest.TestCase):
         recorder = subprocess.Popen([self.contrail, "spawn", "-o", out, "sleep", "1000"], stdin=subprocess.DEVNULL,
                                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, user=user, group=user,
                                     extra_groups=[], env=dict(self.environment, **environment), cwd="/")
-        line = recorder.stderr.readline()
+        line = read_line(recorder.stderr, "contrail says what it records")
         self.assertIn("recording ", line)
         pid = int(line.split("recording ")[1].split()[0])
         try:
@@ -310,7 +313,7 @@ class Places(Case):
         if os.path.exists("/run/user/%d" % STRANGER):
             self.skipTest("there is a runtime directory")
         with self.recorded(user=STRANGER, HOME=self.directory("open", STRANGER, 0o777)) as (_, recorder):
-            self.assertIn("set XDG_RUNTIME_DIR", recorder.stderr.readline())
+            self.assertIn("set XDG_RUNTIME_DIR", read_line(recorder.stderr, "contrail says where its socket would be"))
 
 
 class Callers(Case):

@@ -13,6 +13,9 @@ import threading
 import time
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "record"))
+from recorder import read_line  # noqa: E402
+
 OTHER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 DAMAGED = ["endless-blocks", "growing-blocks", "endless-chain", "endless-codes", "endless-regions"]
 HEAVY = ["long-chain", "many-patches"]
@@ -34,7 +37,7 @@ class Evil:
         self.process = subprocess.Popen([*OTHER, case.program, mode, self.counter, case.other], stdout=subprocess.PIPE,
                                         text=True)
         case.addCleanup(self.end)
-        case.assertEqual(self.process.stdout.readline(), "ready\n")
+        case.assertEqual(read_line(self.process.stdout, "the hostile program is ready"), "ready\n")
         self.pid = str(self.process.pid)
 
     def end(self):
@@ -117,6 +120,7 @@ class EjectTest(unittest.TestCase):
                 self.assertNotEqual(code, 0, text)
                 self.assertIn("look like those of a recorder that was killed, but they are damaged", text)
                 self.check_runs(evil)
+                evil.end()
 
     def test_heavy(self):
         """Within the bounds of every table, and as much work as possible: cleaned up or not, it ends."""
@@ -125,6 +129,7 @@ class EjectTest(unittest.TestCase):
                 evil = Evil(self, mode)
                 self.attach(evil)
                 self.check_runs(evil)
+                evil.end()
 
     def test_claims(self):
         """That somebody records it already is believed when the kernel confirms it."""
@@ -135,6 +140,7 @@ class EjectTest(unittest.TestCase):
                 self.assertEqual(code, 0, text)
                 self.assertIn("none lost", text)
                 self.check_runs(evil)
+                evil.end()
 
     def test_true_chain(self):
         """What is put right is right: the outermost frame of a chain has the true return address."""
@@ -184,7 +190,7 @@ class EjectTest(unittest.TestCase):
         evil = Evil(self, "none")
         first = self.start("attach", evil.pid, "--output", os.path.join(self.dir, "traces"))
         try:
-            first.stdout.readline()
+            read_line(first.stdout, "contrail records")
             code, text = self.attach(evil)
             self.assertNotEqual(code, 0)
             self.assertIn("is being recorded already", text)
@@ -210,7 +216,7 @@ class EjectTest(unittest.TestCase):
                                   CONTRAIL, traces],
                                  stderr=subprocess.PIPE, text=True)
         try:
-            self.assertIn("recording", inner.stderr.readline())
+            self.assertIn("recording", read_line(inner.stderr, "the recorder in the namespace records"))
             pid = subprocess.run(["pgrep", "-f", self.program + " none"], capture_output=True,
                                  text=True).stdout.split()[-1]
             code, text = self.run_contrail("attach", pid, "-d", "1", "--output", traces)
@@ -230,6 +236,7 @@ class EjectTest(unittest.TestCase):
                 self.assertNotEqual(code, 0, text)
                 self.assertIn("still followed for a recorder that was killed", text)
                 self.check_runs(evil)
+                evil.end()
 
     def test_filter_stays(self):
         """Code of the process is not called without its seccomp filter."""
@@ -257,6 +264,7 @@ class EjectTest(unittest.TestCase):
                                                os.path.join(self.dir, "traces"))
                 self.assertNotEqual(code, 0, text)
                 self.check_runs(evil)
+                evil.end()
 
     def test_symbols_of_the_same_code(self):
         """A library whose functions all reach to its end is left alone in bounded time. SIGTERM ends the planning."""

@@ -16,6 +16,9 @@ import tempfile
 import time
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "record"))
+from recorder import read_line  # noqa: E402
+
 CONTRAIL = ""
 STRANGER = 64998  # nobody has this number
 NOBODY = 65534
@@ -147,7 +150,7 @@ class Readers(unittest.TestCase):
         out = os.path.join(self.out, "traces")
         with subprocess.Popen([self.contrail, "spawn", "-o", out, "sleep", "1000"], stderr=subprocess.PIPE, text=True,
                               env=dict(os.environ, XDG_RUNTIME_DIR=self.out)) as recorder:
-            pid = int(recorder.stderr.readline().split("recording ")[1].split()[0])
+            pid = int(read_line(recorder.stderr, "contrail says what it records").split("recording ")[1].split()[0])
             with subprocess.Popen([self.contrail, "tail", str(pid)], stdout=subprocess.DEVNULL,
                                   env=dict(os.environ, XDG_RUNTIME_DIR=self.out)) as tail:
                 self.check_sealed(self.sealed(tail), 0, 0)

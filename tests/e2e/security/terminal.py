@@ -12,6 +12,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "record"))
+from recorder import read_line  # noqa: E402
+
 CONTRAIL = ""
 LIMIT = 200
 ODD = "e\x1b[31m\x07\x7f\u009b1m"
@@ -60,10 +63,10 @@ class Terminal(unittest.TestCase):
                                          cls.program, "a" + ODD], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, env=cls.environment)
         cls.addClassCleanup(cls.recorder.kill)
-        cls.said = cls.recorder.stderr.readline()
+        cls.said = read_line(cls.recorder.stderr, "contrail says what it records")
         assert b"recording" in cls.said, cls.said
         cls.pid = cls.said.split(b"recording ")[1].split()[0].decode()
-        assert cls.recorder.stdout.readline() == b"ready\n"
+        assert read_line(cls.recorder.stdout, "the program is ready") == b"ready\n"
         cls.live = [cls.run_command(*words) for words in (
             ["threads", cls.pid], ["threads", "--json", cls.pid], ["modules", cls.pid], ["doctor", cls.pid],
             ["modules", "--functions", cls.pid], ["modules", "--functions", "--json", cls.pid],

@@ -20,7 +20,7 @@ ROOT = os.path.join(HERE, "..", "..", "..")
 HEADERS = glob.glob(os.path.join(ROOT, "abi", "*.h")) + glob.glob(os.path.join(ROOT, "include", "contrail", "*.h"))
 sys.path.insert(0, os.path.join(HERE, "..", "record"))
 import drcov  # noqa: E402
-from recorder import Failure, Workshop, finish  # noqa: E402
+from recorder import Failure, Workshop, finish, read_line  # noqa: E402
 
 
 def same(what, expected, seen):
@@ -98,7 +98,7 @@ class Bench:
 
     def start_busy(self, name="busy"):
         process = self.shop.start([self.build(name)])
-        return process, int(process.stdout.readline())
+        return process, int(read_line(process.stdout, "the busy program's process id"))
 
     def end_busy(self, process):
         """It ran on rightly."""
@@ -432,7 +432,7 @@ def test_half_made(b):
     """Memory of a recorder that was killed before anything was followed is no obstacle."""
     process = b.shop.start([b.build("half", "-I" + ROOT, "-I" + os.path.join(ROOT, "src"),
                                     "-I" + os.path.join(ROOT, "include"))])
-    pid = int(process.stdout.readline())
+    pid = int(read_line(process.stdout, "the program's process id"))
     result, directory = b.stalk(["--pid", str(pid), "--duration", "10ms"])
     b.check(directory)
     with open("/proc/%d/maps" % pid) as f:
@@ -450,7 +450,7 @@ def test_again_and_again(b):
 
     b.stalk(["--quiet", "--pid", str(pid), "--duration", "10ms"])
     before = size()
-    for i in range(24):
+    for i in range(48 if b.arguments.long else 12):
         events = ("call,ret", "none", "block")[i % 3]
         if i % 4 == 3:
             recorder = b.begin(pid, "--events", events)
@@ -469,8 +469,8 @@ def test_takes_gs(b):
     recorder = b.shop.start([b.arguments.contrail, "stalk", "--quiet", "--output", b.shop.new_output(),
                              b.build("takes_gs")],
                             stdin=subprocess.PIPE)
-    same("what it prints", b"taken\n", recorder.stdout.readline())
-    pid = int(recorder.stdout.readline())
+    same("what it prints", b"taken\n", read_line(recorder.stdout, "GS is taken"))
+    pid = int(read_line(recorder.stdout, "the program's process id"))
     same("detach", 0, b.shop.run([b.arguments.contrail, "detach", str(pid)]).code)
     same("the end of the program", 0, finish(recorder).code)  # also the end of its input
 

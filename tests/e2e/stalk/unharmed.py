@@ -14,7 +14,7 @@ import sys
 import time
 
 from command import Bench, same
-from recorder import Failure, finish, wait_for
+from recorder import Failure, finish, read_line, wait_for
 
 SKIPPED = 77
 
@@ -32,7 +32,7 @@ def descriptors_of(pid):
 
 def start(b, name, *arguments):
     process = b.shop.start([b.build(name)] + list(arguments), cwd=b.shop.temporary)
-    line = process.stdout.readline()
+    line = read_line(process.stdout, "the program's process id")
     return process, int(line) if line else None
 
 

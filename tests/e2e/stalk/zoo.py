@@ -64,7 +64,7 @@ def main():
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     arguments.contrail, arguments.build = os.path.abspath(arguments.contrail), os.path.abspath(arguments.build)
-    arguments.mode, arguments.untraced, arguments.broken = "spawn", False, False
+    arguments.mode, arguments.short, arguments.untraced, arguments.broken = "spawn", False, False, False
     run.Workshop, run.Case = Shop, Case
     wanted = arguments.variant
     ran = failed = 0

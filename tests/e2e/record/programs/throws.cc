@@ -72,7 +72,7 @@ int main() {
     CHECK(catcher(1, 2) == 3);
     CHECK(outer(3) == 1);
     CHECK(outer(4) == 2);
-    for (int i = 0; i < 300; i++)
+    for (int i = 0; i < 100; i++)
         CHECK(catcher(3, 3) == 3);
     puts("done");
     wait_for_end();
