@@ -195,7 +195,7 @@ static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, uint
 static void take_saved(struct ct_drain *drain, struct ct_drain_thread *t, uint64_t before) {
     uint64_t seq, ns;
     for (struct ct_shm_detail *in; (in = ct_detail_saved(&t->detail, before, &seq, &ns)); free(in)) {
-        write_record(drain, t, in, 0, seq, ns); /* its texts are gone */
+        write_record(drain, t, in, ct_detail_number(&t->detail, in->tag / CT_TAG_STEP), seq, ns);
         ct_windows_kept(drain->windows, ns);
     }
 }
