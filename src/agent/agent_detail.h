@@ -8,6 +8,8 @@
 
 /* Opens the lane in the shared memory, which says whether detail is captured at all. */
 void ct_agent_detail_open(uint64_t shm);
+/* The part of it that marks need; called by the former. */
+void ct_agent_marks_open(uint64_t shm);
 /* A new thread gets the block. */
 void ct_agent_detail_begin(struct ct_block *b);
 

@@ -395,7 +395,8 @@ void ct_detail_pass(struct ct_drain *drain, uint64_t now_ns) {
     uint32_t serial = __atomic_load_n(&drain->lane->control->mark_serial, __ATOMIC_ACQUIRE);
     list_full(drain);
     ct_detail_take_marks(drain);
-    ct_windows_take_asked(w);
+    if (!drain->cut) /* the last events of threads are those before the mark */
+        ct_windows_take_asked(w);
     if (drain->on_pass)
         drain->on_pass(drain->on_pass_arg, now_ns);
     keep_for_marks(drain);

@@ -153,6 +153,19 @@ class Times(session_case.SessionCase):
             self.assertTrue(before - 1 < at.timestamp() < after + 1)
         self.assertIn(datetime.datetime.fromtimestamp(before).strftime("%Y-%m-"), self.read("replay", "--clock", "wall"))
 
+    def test_a_range_of_the_wall_clock(self):
+        self.record(self.build("loads", LOADS))
+        ends = [line for line in json.loads(self.read("replay", "--json", "--clock", "wall")) if line["kind"] == "close"]
+        middle = ends[len(ends) // 2]
+        after = json.loads(self.read("replay", "--json", "--from", middle["time"]))
+        self.assertEqual([line["time_ns"] for line in after if line["kind"] == "close"][0], middle["time_ns"])
+        until = json.loads(self.read("replay", "--json", "--to", middle["time"][11:]))  # without its date
+        self.assertLessEqual(max(line["time_ns"] for line in until), middle["time_ns"])
+        wrong = subprocess.run([session_case.CONTRAIL, "replay", "--from", "25:00:00", self.session()],
+                               capture_output=True, text=True)
+        self.assertEqual(wrong.returncode, 64)
+        self.assertIn("13:04:05.5", wrong.stderr)
+
     def test_on_and_off_the_processor(self):
         _, (manifest,) = self.record(self.build("sleeps", SLEEPS), options=["--cpu"])
         if manifest["cpu"]["state"] != "recorded":
