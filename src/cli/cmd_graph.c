@@ -12,7 +12,7 @@ struct options {
     uint64_t depth, limit;
     struct ct_selection selection;
     struct ct_option_list directories;
-    bool json, mangled, allow_damaged;
+    bool json, full_names, mangled, allow_damaged;
 };
 
 /* ---- the trees ---- */
@@ -43,7 +43,7 @@ static void print_name(struct ct_printer *printer, const struct ct_cached_functi
         ct_printer_text(printer, "(no caller recorded)");
         return;
     }
-    size_t took = ct_printer_name(printer, known->name, room);
+    size_t took = ct_printer_function(printer, known->name, room);
     if (!*known->module || (room && took + strlen(known->module) + 3 > room))
         return;
     ct_printer_colour(printer, CT_COLOUR_DIM);
@@ -105,7 +105,7 @@ static void print_tree(const struct tree *t) {
 static void print_function(struct ct_printer *printer, const struct ct_graph_function *f, bool self) {
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
     ct_printer_colour(printer, CT_COLOUR_BOLD);
-    ct_printer_name(printer, f->callers.known->name, 0);
+    ct_printer_function(printer, f->callers.known->name, 0);
     ct_printer_colour(printer, CT_COLOUR_PLAIN);
     if (*f->callers.known->module) {
         ct_printer_text(printer, " [");
@@ -197,6 +197,8 @@ static int run_graph(int argc, char **argv) {
     if (code < 0)
         code = ct_reading_open(&trace, &(struct ct_operands){.count = operands.count - 1, .at = operands.at + 1});
     if (code < 0) {
+        if (options.full_names)
+            ct_printer_keep_names();
         if (options.mangled)
             ct_trace_keep_mangled(trace);
         code = ct_reading_close(trace, graph_trace(trace, operands.at[0], &options), options.allow_damaged);
@@ -226,6 +228,7 @@ static const struct ct_option option_table[] = {
     {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
      "look for binaries and debug files here too, for arguments in --where"},
     CT_OPTION_MANGLED(struct options),
+    CT_OPTION_FULL_NAMES(struct options),
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL,
      "print JSON, times in nanoseconds, shares from 0 to 1"},
     CT_OPTION_ALLOW_DAMAGED(struct options),
@@ -253,8 +256,9 @@ const struct ct_command ct_command_graph = {
         "appear: a caller is the innermost recorded one.\n\n"
         "--from, --to, --thread, --process and --where select calls of these functions as in all reading commands "
         "(contrail(1), SELECTION); their callers and callees need not fit.\n\n"
-        "C++ and Rust names are demangled; the GLOB matches the name as it is shown, without its parameters, or "
-        "mangled.",
+        "C++ and Rust names are demangled; the GLOB matches the whole name, the name without its parameters, or "
+        "mangled. Trees show one level of template arguments, without defaults, and std::string for its long name; "
+        "--full-names shows all, and JSON has all.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 done, 64 usage, 65 parts of the trace are missing,\n"

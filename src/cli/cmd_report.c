@@ -17,7 +17,7 @@ struct options {
     uint64_t limit, min_calls, slowest;
     struct ct_selection selection;
     struct ct_option_list directories;
-    bool args, per_thread, json, csv, mangled, lines, inlines, blocks, allow_damaged;
+    bool args, full_names, per_thread, json, csv, mangled, lines, inlines, blocks, allow_damaged;
 };
 
 /* ---- the table ---- */
@@ -99,7 +99,7 @@ static size_t name_room(const struct table *t) {
 
 /* Leaves out the module where there is no room for it. */
 static void print_function(const struct table *t, const struct ct_report_row *row) {
-    size_t room = name_room(t), took = ct_printer_name(t->printer, row->name, room);
+    size_t room = name_room(t), took = ct_printer_function(t->printer, row->name, room);
     if (!*row->module || (room && took + strlen(row->module) + 3 > room))
         return;
     ct_printer_colour(t->printer, CT_COLOUR_DIM);
@@ -132,7 +132,7 @@ static void print_inlines(const struct table *t, const char *inlines) {
         char *name = strndup(inlines, length), *display = name ? ct_demangle(name) : NULL;
         ct_printer_spaces(t->printer, indent_of(t));
         ct_printer_text(t->printer, "  inlined: ");
-        ct_printer_name(t->printer, display ? display : name ? name : "", 0);
+        ct_printer_function(t->printer, display ? display : name ? name : "", 0);
         ct_printer_text(t->printer, "\n");
         free(display);
         free(name);
@@ -309,6 +309,8 @@ static int run_report(int argc, char **argv) {
     if (code < 0)
         code = ct_reading_open(&trace, &operands);
     if (code < 0) {
+        if (options.full_names)
+            ct_printer_keep_names();
         if (options.mangled)
             ct_trace_keep_mangled(trace);
         code = ct_reading_close(trace, report_trace(trace, &options), options.allow_damaged);
@@ -337,6 +339,7 @@ static const struct ct_option option_table[] = {
     {"min-calls", 0, CT_OPTION_NUMBER, offsetof(struct options, min_calls), "N",
      "only functions with at least N calls, or blocks that were executed at least N times"},
     CT_OPTION_MANGLED(struct options),
+    CT_OPTION_FULL_NAMES(struct options),
     {"lines", 0, CT_OPTION_FLAG, offsetof(struct options, lines), NULL,
      "print the source line of each function, if `contrail symbolize` found it; with --blocks, that of each block, "
      "from the module or its debug file"},
@@ -392,7 +395,9 @@ const struct ct_command ct_command_report = {
         "effect): COUNT is how often it was entered, INSNS the number of its instructions, EXECUTED how many of them "
         "were executed in all, SHARE their part of all instructions of these threads. --function and --module select "
         "blocks by their place.\n\n"
-        "C++ and Rust names are demangled; GLOBs match the name as it is shown, without its parameters, or mangled. "
+        "C++ and Rust names are demangled; GLOBs match the whole name, the name without its parameters, or mangled. "
+        "Tables show one level of template arguments, without defaults, and std::string for its long name; "
+        "--full-names shows all, and JSON and CSV have all. "
         "`contrail symbolize` finds source lines and inlined functions.",
     .options = option_table,
     .notes = "Exit status:\n"

@@ -2,6 +2,7 @@
 /* Output of the reading commands. */
 #include "cli/printer.h"
 #include "cli/command.h"
+#include "symbols/short_name.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -232,6 +233,24 @@ size_t ct_printer_name(struct ct_printer *p, const char *name, size_t room) {
     put_clean(p, name, bytes_of(name, length, room - dots));
     ct_printer_bytes(p, p->utf8 ? "…" : "...", p->utf8 ? strlen("…") : dots);
     return room;
+}
+
+static bool keeps_names;
+
+void ct_printer_keep_names(void) {
+    keeps_names = true;
+}
+
+size_t ct_printer_function(struct ct_printer *p, const char *name, size_t room) {
+    const char *dots = p->utf8 ? "…" : "...";
+    char *shorter = keeps_names ? NULL : ct_short_name(name, dots), *shortest = NULL;
+    const char *text = shorter ? shorter : name;
+    if (room && !keeps_names && columns_of(text, strlen(text)) > room)
+        shortest = ct_short_parameters(text, dots);
+    size_t took = ct_printer_name(p, shortest ? shortest : text, room);
+    free(shortest);
+    free(shorter);
+    return took;
 }
 
 /* ---- the end ---- */

@@ -16,6 +16,8 @@ import termios
 WHOLE = "whole/session_20250102_030405"
 MANY = "many/session_20250102_030405"
 LONG = "std::map<std::basic_string<char>, int>::operator[](std::basic_string<char> const&)"
+SHORT = "std::map<std::string, int>::operator[](std::string const&)"
+SHORTER = "std::map<std::string, int>::operator[](…)"
 failed = 0
 
 
@@ -67,15 +69,19 @@ def narrow(contrail, directory):
 
 def terminal(contrail, directory):
     for command in ("report", "replay"):
-        out, code = on_terminal([contrail, command, WHOLE], directory, 120, PAGER="cat", NO_COLOR="1")
+        out, code = on_terminal([contrail, command, WHOLE], directory, 90, PAGER="cat", NO_COLOR="1")
         check(f"{command} exits with 0", code == 0, out)
-        check(f"{command} cuts long names", LONG not in out and "std::map<" in out and "…" in out, out)
+        check(f"{command} leaves out parameters or the end", SHORT not in out and "std::map<" in out and "…" in out, out)
         rows = [line for line in out.splitlines() if "std::map<" in line]
-        check(f"{command} keeps to the width", all(len(line) <= 120 for line in rows), out)
+        check(f"{command} keeps to the width", all(len(line) <= 90 for line in rows), out)
         check(f"{command} has no colours with NO_COLOR", "\033" not in out, out)
         out, _ = on_terminal([contrail, command, WHOLE], directory, 300, PAGER="cat")
         check(f"{command} has colours", "\033[" in out, out)
-        check(f"{command} has room for long names", LONG in out, out)
+        check(f"{command} has room for long names", SHORT in out, out)
+        out, _ = on_terminal([contrail, command, "--full-names", WHOLE], directory, 300, PAGER="cat")
+        check(f"{command} has room for full names", LONG in out, out)
+    out, _ = on_terminal([contrail, "replay", WHOLE], directory, 100, PAGER="cat", NO_COLOR="1")
+    check("parameters are left out first", SHORTER in out, out)
     out, _ = on_terminal([contrail, "report", WHOLE], directory, 120, PAGER="cat", NO_COLOR="1", LC_ALL="C")
     check("without UTF-8, names end with dots", "..." in out and out.isascii(), out)
     narrow(contrail, directory)
@@ -88,7 +94,7 @@ def terminal(contrail, directory):
 def pipes(contrail, directory):
     done = subprocess.run([contrail, "replay", WHOLE], cwd=directory, env=environment(PAGER="false"),
                           capture_output=True, text=True)
-    check("a pipe has whole names, no colours and no pager", LONG in done.stdout and "\033" not in done.stdout, done)
+    check("a pipe has parameters, no colours and no pager", SHORT in done.stdout and "\033" not in done.stdout, done)
     for command in ("info", "report", "replay", "verify"):
         reading, writing = os.pipe()
         os.close(reading)
