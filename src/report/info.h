@@ -95,6 +95,13 @@ int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_f
                  bool count);
 void ct_info_free(struct ct_info *info);
 
+/* Of a name of CT_HOOK_SKIP_LIST or CT_LOSS_LIST; "" when it is not known. */
+const char *ct_info_reason_text(const char *name);
+/* Is it the reason of linkage stubs or parts of functions, which do not count as functions? */
+bool ct_info_reason_is_part(const char *name);
+/* In all modules. */
+uint64_t ct_info_reason_count(const struct ct_info *info, const char *name);
+
 struct ct_json;
 struct ct_json_node;
 /* info_windows.c; the last one adds keys to an object. */
