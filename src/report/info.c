@@ -88,9 +88,13 @@ static const struct ct_json_node *module_node(const struct ct_json_node *root, u
 
 static int read_module(struct ct_info *info, struct ct_info_module *m, const struct ct_json_node *root) {
     const struct ct_trace_module *module = m->module;
+    const struct ct_json_node *node = module_node(root, module->id);
     uint64_t parts = 0;
-    int status =
-        read_reasons(ct_json_get(module_node(root, module->id), "skipped", NULL), &m->reasons, &m->reason_count);
+    int status = read_reasons(ct_json_get(node, "skipped", NULL), &m->reasons, &m->reason_count);
+    m->code_bytes = ct_json_u64(ct_json_get(node, "code_bytes", NULL), 0);
+    m->hooked_bytes = ct_json_u64(ct_json_get(node, "hooked_bytes", NULL), 0);
+    info->code_bytes += m->code_bytes;
+    info->hooked_bytes += m->hooked_bytes;
     for (size_t i = 0; i < m->reason_count; i++)
         *(m->reasons[i].part ? &parts : &m->skipped) += m->reasons[i].count;
     m->functions = module->functions > parts ? module->functions - parts : 0;

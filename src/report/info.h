@@ -22,7 +22,8 @@ struct ct_info_module {
     const struct ct_trace_module *module;
     struct ct_info_reason *reasons; /* why functions and parts are not hooked; largest first */
     size_t reason_count;
-    uint64_t functions, skipped; /* without parts */
+    uint64_t functions, skipped;       /* without parts */
+    uint64_t code_bytes, hooked_bytes; /* code_bytes 0: not known */
 };
 
 /* A process that is not in the trace. */
@@ -73,6 +74,7 @@ struct ct_info {
     struct ct_info_missed *missed;
     size_t missed_count;
     uint64_t functions, hooked, entry_only, skipped, parts; /* functions and skipped: without parts */
+    uint64_t code_bytes, hooked_bytes;                      /* code_bytes 0: not known */
     uint64_t latency_p50_ns, latency_p99_ns, latency_max_ns, latency_samples;
     uint64_t plan_ns, pause_ns, lane_bytes;
     uint64_t disk_bytes;    /* of all its files, as du counts */
