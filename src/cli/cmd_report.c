@@ -4,6 +4,7 @@
 #include "cli/reading.h"
 #include "cli/report_blocks.h"
 #include "cli/report_slowest.h"
+#include "cli/report_unhooked.h"
 #include "cli/report_values.h"
 #include "cli/selection.h"
 #include "report/functions.h"
@@ -222,6 +223,8 @@ static int print_table(const struct ct_trace *trace, const struct ct_report *rep
         print_row(&t, &report->rows[i]);
     print_counts(&t);
     print_notes(&t);
+    if (!o->per_thread)
+        ct_report_unhooked_print(&printer, trace, report, o->directories.items);
     return ct_printer_close(&printer);
 }
 
@@ -382,6 +385,8 @@ const struct ct_command ct_command_report = {
         "width; other outputs have all columns and whole names.\n\n"
         "Calls that were open when the recording ended last until then. Where events were lost, calls without their "
         "return and returns without their call have no time, and the time of the gap counts for none.\n\n"
+        "Below the table are functions that could not be hooked and are perhaps called often, because frequent or slow "
+        "functions of their module call them directly: an estimate from the module's file, if it is available.\n\n"
         "--from, --to, --thread, --process, --function, --module and --where select calls as in all reading commands "
         "(contrail(1), SELECTION): only calls that fit count. Of calls that overlap the time between --from and --to, "
         "the part in it counts.\n\n"
