@@ -103,7 +103,8 @@ static int print_lines(struct ct_trace *trace, const struct options *o, const st
     ct_replay_view_make_room(&v, end > v.start_ns ? end - v.start_ns : 0);
     if (!status && !o->json && count_selected(trace, options) > 1)
         status = ct_replay_view_name_threads(&v, trace);
-    if (!status && !o->json)
+    v.marks_skipped = start->skip != 0;
+    if (!status && !o->json && !options->select.where && !options->one)
         status = read_marks(&v, trace, options->select.from_ns);
     if (status)
         code = ct_reading_fail(trace, status);
@@ -169,7 +170,8 @@ static const struct ct_option option_table[] = {
     CT_OPTIONS_SELECTION(struct options, 'f', "only calls of functions whose name matches, and all calls below them",
                          "only calls of functions in modules whose file name matches"),
     {"around", 0, CT_OPTION_STRING, offsetof(struct options, start.around), "MOMENT",
-     "only lines around a moment: crash, mark, mark=N, a time, or a call: call=FUNCTION, or call=N:M as `contrail "
+     "only lines around a moment: crash, mark, mark=N, mark=LABEL, a time, or a call: call=FUNCTION, or call=N:M as "
+     "`contrail "
      "report "
      "--slowest` prints it"},
     {"context", 'C', CT_OPTION_NUMBER, offsetof(struct options, start.context), "N",

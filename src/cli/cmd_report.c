@@ -179,7 +179,7 @@ static void print_notes(const struct table *t) {
         ct_printer_format(t->printer, "Gaps: %s; events lost: %s; time in gaps, which no time above includes: %s\n",
                           ct_text_count(a, r->gaps), ct_text_count(b, r->lost), ct_text_time(c, r->gap_ns));
     if (r->waited_ns)
-        ct_printer_format(t->printer, "Waited for the recorder: %s, which no time above includes\n",
+        ct_printer_format(t->printer, "Threads waited for the recorder: %s in all, which no time above includes\n",
                           ct_text_time(a, r->waited_ns));
     if (r->unpaired)
         ct_printer_format(t->printer,

@@ -364,6 +364,10 @@ int ct_replay_view_marks(struct ct_replay_view *v, uint64_t until_ns) {
 
 int ct_replay_view_line(void *arg, const struct ct_replay_line *line) {
     struct ct_replay_view *v = arg;
+    while (v->marks_skipped && v->marks_shown < v->marks.count &&
+           v->marks.items[v->marks_shown].time_ns < line->time_ns)
+        v->marks_shown++;
+    v->marks_skipped = false;
     int status = v->marks.count ? ct_replay_view_marks(v, line->time_ns) : 0;
     if (status)
         return status;

@@ -7,8 +7,9 @@
  * recursion may add up to more than the function's own time.
  *
  * Calls that were open at the end are closed there; calls whose end was lost have no time; time in gaps counts for no
- * function. Callers and callees of calls that fit need not fit themselves. Of calls that overlap the selected time, only
- * the part in it counts. Memory grows with the number of paths of at most `depth` calls, not with the number of events. */
+ * function. Callers and callees of calls that fit need not fit themselves. Of calls that overlap the selected time,
+ * only the part in it counts. Memory grows with the number of paths of at most `depth` calls, not with the number of
+ * events. */
 #ifndef CT_REPORT_GRAPH_H
 #define CT_REPORT_GRAPH_H
 
