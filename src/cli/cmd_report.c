@@ -24,7 +24,7 @@ struct options {
 
 /* ---- the table ---- */
 
-/* Columns of times, in the order of the table. Where a terminal is narrow, those with a `rank` are left out: 1 first. */
+/* Columns of times, in the order of the table. Where a terminal is narrow, those with a `rank` go: 1 first. */
 static const struct {
     const char *title;
     size_t offset;
