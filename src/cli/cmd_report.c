@@ -3,7 +3,9 @@
 #include "cli/command.h"
 #include "cli/reading.h"
 #include "cli/report_blocks.h"
+#include "cli/report_locks.h"
 #include "cli/report_slowest.h"
+#include "cli/report_unhooked.h"
 #include "cli/report_values.h"
 #include "cli/selection.h"
 #include "report/functions.h"
@@ -17,12 +19,12 @@ struct options {
     uint64_t limit, min_calls, slowest;
     struct ct_selection selection;
     struct ct_option_list directories;
-    bool args, full_names, per_thread, json, csv, mangled, lines, inlines, blocks, allow_damaged;
+    bool args, full_names, per_thread, json, csv, mangled, lines, inlines, blocks, locks, allow_damaged;
 };
 
 /* ---- the table ---- */
 
-/* Columns of times, in the order of the table. Where a terminal is narrow, those with a `rank` are left out: 1 first. */
+/* Columns of times, in the order of the table. Where a terminal is narrow, those with a `rank` go: 1 first. */
 static const struct {
     const char *title;
     size_t offset;
@@ -222,6 +224,8 @@ static int print_table(const struct ct_trace *trace, const struct ct_report *rep
         print_row(&t, &report->rows[i]);
     print_counts(&t);
     print_notes(&t);
+    if (!o->per_thread)
+        ct_report_unhooked_print(&printer, trace, report, o->directories.items);
     return ct_printer_close(&printer);
 }
 
@@ -259,6 +263,8 @@ static int report_trace(struct ct_trace *trace, struct options *o) {
         return code;
     if (o->slowest)
         return ct_report_slowest(trace, &options.select, (size_t)o->slowest, o->directories.items, o->json);
+    if (o->locks)
+        return ct_report_locks(trace, &options.select, o->limit, o->directories.items, o->json);
     if (o->blocks)
         return report_blocks(trace, o, &options.select);
     struct ct_values *values = NULL;
@@ -292,6 +298,8 @@ static int check_options(struct options *o) {
         mistake = "--from, --to and --where are for calls; leave out --blocks";
     else if (o->slowest && (o->blocks || o->args || o->csv || o->per_thread))
         mistake = "--slowest lists single calls; leave out --blocks, --args, --csv and --per-thread";
+    else if (o->locks && (o->slowest || o->blocks || o->args || o->csv || o->per_thread))
+        mistake = "--locks lists locks; leave out --slowest, --blocks, --args, --csv and --per-thread";
     if (!mistake)
         return ct_selection_check(&o->selection);
     ct_message_error("%s", mistake);
@@ -336,6 +344,8 @@ static const struct ct_option option_table[] = {
                          "only functions of modules whose file name matches"),
     {"slowest", 0, CT_OPTION_NUMBER, offsetof(struct options, slowest), "N",
      "list the N slowest calls instead, and how to see each of them", .min = 1, .max = 1000000},
+    {"locks", 0, CT_OPTION_FLAG, offsetof(struct options, locks), NULL,
+     "list locks instead: who waited how long for whom, and deadlocks"},
     {"min-calls", 0, CT_OPTION_NUMBER, offsetof(struct options, min_calls), "N",
      "only functions with at least N calls, or blocks that were executed at least N times"},
     CT_OPTION_MANGLED(struct options),
@@ -348,7 +358,8 @@ static const struct ct_option option_table[] = {
     {"args", 'a', CT_OPTION_FLAG, offsetof(struct options, args), NULL,
      "print arguments and results of each function, where they were recorded"},
     {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
-     "look for binaries and debug files here too, for names and types of arguments, and lines of blocks"},
+     "look for binaries and debug files here too, for names and types of arguments, names of locks and lines of "
+     "blocks"},
     {"blocks", 'b', CT_OPTION_FLAG, offsetof(struct options, blocks), NULL,
      "list blocks of code instead, by how often they were executed (contrail stalk --events block)"},
     {"per-thread", 0, CT_OPTION_FLAG, offsetof(struct options, per_thread), NULL,
@@ -382,11 +393,19 @@ const struct ct_command ct_command_report = {
         "width; other outputs have all columns and whole names.\n\n"
         "Calls that were open when the recording ended last until then. Where events were lost, calls without their "
         "return and returns without their call have no time, and the time of the gap counts for none.\n\n"
+        "Below the table are functions that could not be hooked and are perhaps called often, because frequent or slow "
+        "functions of their module call them directly: an estimate from the module's file, if it is available.\n\n"
         "--from, --to, --thread, --process, --function, --module and --where select calls as in all reading commands "
         "(contrail(1), SELECTION): only calls that fit count. Of calls that overlap the time between --from and --to, "
         "the part in it counts.\n\n"
         "With --slowest, single calls are listed, the slowest first: when it began, its duration and self time, its "
         "thread and function, and the command that shows what happened around it.\n\n"
+        "With --locks, the calls of pthread_mutex_lock and its like are listed by lock: WAITED counts those that began "
+        "when another thread held the lock, TOTAL and MAX are times of the calls, MAX HELD is the longest time between "
+        "lock and unlock. Which lock it is is known where the arguments were recorded (spawn --detail always, or "
+        "around "
+        "a mark: `contrail ctl PID mark` before the end shows what a hung program waits for). Threads that wait for "
+        "each other in a circle are listed first, as a deadlock.\n\n"
         "With --args, each parameter of a function that has detail records (spawn --detail, --trigger) is printed "
         "below its row: the range of its numbers and its most frequent values. With more than 32 different values a "
         "share is a lower limit (\"at least\"). Names and types come from debug information when the module or its "
@@ -409,6 +428,7 @@ const struct ct_command ct_command_report = {
                 "contrail report --from 1.5s --to 1.6s --sort self\n"
                 "contrail report --where 'result < 0'\n"
                 "contrail report --slowest 10 -f 'handle_*'\n"
+                "contrail report --locks\n"
                 "contrail report --blocks --lines --limit 20\n"
                 "contrail report --per-thread --thread 'worker-*' --csv > threads.csv",
 };

@@ -50,6 +50,10 @@ static uint32_t record_size(const struct ct_lane *lane, uint32_t tag, uint32_t h
     }
 }
 
+size_t ct_detail_call_size(const struct ct_lane *lane) {
+    return record_size(lane, CT_EVENT_CALL, 0);
+}
+
 static uint32_t largest_record(const struct ct_lane *lane) {
     uint32_t call = record_size(lane, CT_EVENT_CALL, 0), piece = (uint32_t)sizeof(struct ct_shm_piece) + lane->strings;
     uint32_t values = lane->strings ? CT_VALUES_HEAD + (uint32_t)CT_TRIGGER_ARGUMENTS * piece : 0;

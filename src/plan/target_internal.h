@@ -66,7 +66,8 @@ struct ct_target_image {
     uint64_t debug_id;  /* of the debug files it was made with; 0: none */
     uint64_t bias;      /* the image is valid for this bias only; UINT64_MAX: for any */
     uint64_t table_hash;
-    uint64_t get_cfa; /* offset of _Unwind_GetCFA; 0: none */
+    uint64_t get_cfa;    /* offset of _Unwind_GetCFA; 0: none */
+    uint64_t code_bytes; /* of its executable sections, without linkage stubs */
     uint64_t functions, function_count;
     uint64_t names, names_size;
     uint64_t texts, text_count;
@@ -230,7 +231,8 @@ struct ct_target_work {
 uint64_t ct_target_slot_size(const struct ct_target_image *image);
 /* Fills in the module's functions and plans hooks into its slot. Hook numbers are not final. */
 void ct_target_hooks_plan(struct ct_target_work *work);
-/* Plans the remaining hooks at the end of the arena and sorts all. Modules of one arena must not do this at the same time. */
+/* Plans the remaining hooks at the end of the arena and sorts all. Modules of one arena must not do this at the same
+ * time. */
 void ct_target_hooks_plan_rest(struct ct_target_work *work);
 void ct_target_work_free(struct ct_target_work *work);
 

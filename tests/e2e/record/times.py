@@ -151,11 +151,13 @@ class Times(session_case.SessionCase):
         for line in json.loads(self.read("replay", "--json", "--clock", "wall")):
             at = datetime.datetime.fromisoformat(line["time"][:26] + line["time"][29:])
             self.assertTrue(before - 1 < at.timestamp() < after + 1)
-        self.assertIn(datetime.datetime.fromtimestamp(before).strftime("%Y-%m-"), self.read("replay", "--clock", "wall"))
+        month = datetime.datetime.fromtimestamp(before).strftime("%Y-%m-")
+        self.assertIn(month, self.read("replay", "--clock", "wall"))
 
     def test_a_range_of_the_wall_clock(self):
         self.record(self.build("loads", LOADS))
-        ends = [line for line in json.loads(self.read("replay", "--json", "--clock", "wall")) if line["kind"] == "close"]
+        lines = json.loads(self.read("replay", "--json", "--clock", "wall"))
+        ends = [line for line in lines if line["kind"] == "close"]
         middle = ends[len(ends) // 2]
         after = json.loads(self.read("replay", "--json", "--from", middle["time"]))
         self.assertEqual([line["time_ns"] for line in after if line["kind"] == "close"][0], middle["time_ns"])
