@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #define CT_SHM_MAGIC   0x4c525443u /* "CTRL" */
-#define CT_SHM_VERSION 4u
+#define CT_SHM_VERSION 5u
 
 /* ---- chunk words ---- */
 
@@ -128,7 +128,7 @@ struct ct_shm_detail {
         struct {
             uint64_t registers[2]; /* rax rdx; two vector registers may follow the structure */
             uint64_t return_address, frame_pointer, stack_pointer;
-            /* at the call (at most CT_ENTERED_ERRNO; CT_ERRNO_UNKNOWN), and now; both 0 where the thread's is not known */
+            /* at the call (at most CT_ENTERED_ERRNO; CT_ERRNO_UNKNOWN), and now; both 0: the thread's is not known */
             uint32_t errno_before, errno_after;
         } ret;
     };
@@ -145,8 +145,8 @@ CT_ASSERT_DETAIL_AT(call.stack, CT_DETAIL_STACK);
 CT_ASSERT_DETAIL_AT(ret.errno_before, CT_DETAIL_ERRNO);
 CT_ASSERT_DETAIL_AT(ret.errno_after, CT_DETAIL_RETURN_SIZE - 4);
 #undef CT_ASSERT_DETAIL_AT
-/* More values of an event, in a record of their own that comes before the event's: it has the same stamp and number, the
- * kind CT_EVENT_VALUES, and its size in its hook. Pieces follow, each with its room. */
+/* More values of an event, in a record of their own that comes before the event's: it has the same stamp and number,
+ * the kind CT_EVENT_VALUES, and its size in its hook. Pieces follow, each with its room. */
 struct ct_shm_piece {
     uint64_t address; /* of what follows */
     uint16_t size;    /* bytes that are known */

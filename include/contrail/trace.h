@@ -31,8 +31,8 @@ struct ct_trace_process {
     size_t size;
     int pid;
     const char *directory;
-    const char *manifest;                /* the JSON text */
-    bool complete;                       /* the recorder finished it */
+    const char *manifest; /* the JSON text */
+    bool complete;        /* the recorder finished it */
     bool recording_known; /* false, of older versions: the recording's times are those of the first and last event */
     uint64_t time_start_ns, time_end_ns; /* of the first and the last event */
     uint64_t module_count, thread_count;

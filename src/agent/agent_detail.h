@@ -8,6 +8,8 @@
 
 /* Opens the lane in the shared memory, which says whether detail is captured at all. */
 void ct_agent_detail_open(uint64_t shm);
+/* The part of it that marks need; called by the former. */
+void ct_agent_marks_open(uint64_t shm);
 /* A new thread gets the block. */
 void ct_agent_detail_begin(struct ct_block *b);
 
@@ -16,8 +18,8 @@ void ct_agent_detail_moved(struct ct_block *b);
 
 /* Called by stubs: room for a record of `size` bytes, or 0 when there is none. */
 uint64_t ct_agent_detail_reserve(uint64_t size);
-/* Called by stubs when triggers wait for the function; `value` is the return value. Of a call, `slot` and `frame` lead to
- * its arguments (hook/frame.h). */
+/* Called by stubs when triggers wait for the function; `value` is the return value. Of a call, `slot` and `frame` lead
+ * to its arguments (hook/frame.h). */
 void ct_agent_detail_mark(const struct ct_detail_note *note, uint64_t value, uint64_t slot,
                           struct ct_special_frame *frame);
 

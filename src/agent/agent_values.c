@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts that arguments point to, captured at the call. See agent_values.h and struct ct_shm_piece of abi/shm_abi.h.
  *
- * The memory may be unmapped at any moment, so the kernel reads it for us. A record is reserved first, with room for all
- * texts, and the kernel copies into it: no buffer is needed on the program's stack. A signal handler may come at any
- * instruction: the record counts once its check word is there. */
+ * The memory may be unmapped at any moment, so the kernel reads it for us. A record is reserved first, with room for
+ * all texts, and the kernel copies into it: no buffer is needed on the program's stack. A signal handler may come at
+ * any instruction: the record counts once its check word is there. */
 #include "agent/agent_values.h"
 #include "agent/agent_detail.h"
 #include "hook/frame.h"

@@ -19,7 +19,7 @@ enum { SHORT_LIST = 10, LABEL = 11, MANY_PROCESSES = 3 };
 #define COUNT_AT_ONCE UINT64_C(20000000)
 
 struct options {
-    bool json, all, count, skipped, allow_damaged;
+    bool json, all, count, skipped, allow_damaged, full_names;
     struct ct_option_list processes;
 };
 
@@ -552,6 +552,8 @@ static int run_info(int argc, char **argv) {
         code = ct_reading_open_unchecked(&trace, &operands);
     if (code >= 0)
         return code;
+    if (options.full_names)
+        ct_printer_keep_names();
     int status = ct_facts_load(&facts, trace);
     if (status) {
         code = ct_reading_fail(trace, status);
@@ -580,6 +582,7 @@ static const struct ct_option option_table[] = {
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print everything as JSON"},
     {"process", 'p', CT_OPTION_LIST, offsetof(struct options, processes), "PID|GLOB",
      "only processes with this number, or whose program's name matches"},
+    CT_OPTION_FULL_NAMES(struct options),
     CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };

@@ -13,7 +13,7 @@ struct options {
     struct ct_option_list directories;
     uint64_t depth, min_duration, limit;
     int clock;
-    bool absolute, show_module, mangled, args, json, blocks, insns, allow_damaged;
+    bool absolute, show_module, full_names, mangled, args, json, blocks, insns, allow_damaged;
 };
 
 static size_t count_selected(const struct ct_trace *trace, const struct ct_replay_options *options) {
@@ -103,7 +103,8 @@ static int print_lines(struct ct_trace *trace, const struct options *o, const st
     ct_replay_view_make_room(&v, end > v.start_ns ? end - v.start_ns : 0);
     if (!status && !o->json && count_selected(trace, options) > 1)
         status = ct_replay_view_name_threads(&v, trace);
-    if (!status && !o->json)
+    v.marks_skipped = start->skip != 0;
+    if (!status && !o->json && !options->select.where && !options->one)
         status = read_marks(&v, trace, options->select.from_ns);
     if (status)
         code = ct_reading_fail(trace, status);
@@ -156,6 +157,8 @@ static int run_replay(int argc, char **argv) {
     if (code < 0)
         code = ct_reading_open(&trace, &operands);
     if (code < 0) {
+        if (options.full_names)
+            ct_printer_keep_names();
         if (options.mangled)
             ct_trace_keep_mangled(trace);
         code = ct_reading_close(trace, replay_trace(trace, &options), options.allow_damaged);
@@ -169,7 +172,8 @@ static const struct ct_option option_table[] = {
     CT_OPTIONS_SELECTION(struct options, 'f', "only calls of functions whose name matches, and all calls below them",
                          "only calls of functions in modules whose file name matches"),
     {"around", 0, CT_OPTION_STRING, offsetof(struct options, start.around), "MOMENT",
-     "only lines around a moment: crash, mark, mark=N, a time, or a call: call=FUNCTION, or call=N:M as `contrail "
+     "only lines around a moment: crash, mark, mark=N, mark=LABEL, a time, or a call: call=FUNCTION, or call=N:M as "
+     "`contrail "
      "report "
      "--slowest` prints it"},
     {"context", 'C', CT_OPTION_NUMBER, offsetof(struct options, start.context), "N",
@@ -188,6 +192,7 @@ static const struct ct_option option_table[] = {
     CT_OPTION_CLOCK(struct options),
     CT_OPTION_SHOW_MODULE(struct options),
     CT_OPTION_MANGLED(struct options),
+    CT_OPTION_FULL_NAMES(struct options),
     {"args", 'a', CT_OPTION_FLAG, offsetof(struct options, args), NULL,
      "print arguments and results of calls, where they were recorded"},
     {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
@@ -237,7 +242,9 @@ const struct ct_command ct_command_replay = {
         "between threads is no more exact than that. --function shows the blocks of matching calls and functions, "
         "--module those of matching modules.\n\n"
         "On a terminal the output goes through $PAGER (less -R). C++ and Rust names are demangled; GLOBs match the "
-        "name as it is shown, without its parameters, or mangled.",
+        "whole name, the name without its parameters, or mangled. Lines show one level of template arguments, without "
+        "defaults, and "
+        "std::string for its long name; --full-names shows all, and JSON has all.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 done, 64 usage, 65 parts of the trace are missing, 69 there is no such trace or thread",

@@ -72,9 +72,7 @@ static void print_list(struct ct_printer *printer, const struct list *list, cons
 /* Each reason of the lists once. */
 static void print_reasons(struct ct_printer *printer, const struct ct_info *info) {
 #define ROW(reason, sentence) {#reason, sentence},
-    static const struct {
-        const char *name, *text;
-    } rows[] = {CT_HOOK_SKIP_LIST(ROW)};
+    static const struct { const char *name, *text; } rows[] = {CT_HOOK_SKIP_LIST(ROW)};
 #undef ROW
     if (info->skipped || info->parts)
         ct_printer_text(printer, "\n");

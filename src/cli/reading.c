@@ -146,7 +146,7 @@ int ct_reading_wall(struct ct_wall *wall, const struct ct_trace *trace) {
         return ct_reading_fail(trace, status);
     if (wall->count)
         return -1;
-    ct_message_error("%s has no wall-clock times, since an older contrail recorded it; leave out --clock wall",
+    ct_message_error("%s has no wall-clock times, since an older contrail recorded it; use times since the beginning",
                      ct_trace_path(trace));
     return CT_EXIT_UNAVAILABLE;
 }

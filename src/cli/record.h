@@ -31,10 +31,10 @@ extern const struct ct_option ct_record_option_table[];
     "Triggers:\n"                                                                                                      \
     "  symbol=GLOB        a function whose name matches GLOB is called\n"                                              \
     "  call=GLOB:arg2:gt:4096\n"                                                                                       \
-    "                     it is called and an argument (arg0 to arg5) compares so: eq, ne, lt, gt, with values like\n" \
-    "                     -22 or 0xff; arg0:like:*.conf: the argument points to a text that matches\n"                 \
-    "  return=GLOB:lt:0   it returns a value that compares so; errno:eq:ENOENT: the call has set errno to this\n"      \
-    "                     (conditions are joined by \" and \": call=write:arg0:eq:2 and arg2:gt:80)\n"                 \
+    "                     it is called and an argument (arg0 to arg5) compares so: eq, ne, lt, gt, with\n"             \
+    "                     values like -22 or 0xff; arg0:like:*.conf: it points to a text that matches\n"               \
+    "  return=GLOB:lt:0   it returns a value that compares so; errno:eq:ENOENT: the call has set errno\n"              \
+    "                     to this (\" and \" joins conditions: call=write:arg0:eq:2 and arg2:gt:80)\n"                 \
     "  slow=GLOB:50ms     it takes longer than that (ns, us, ms, s)\n"                                                 \
     "  crash              the program dies of a signal (it stays traced for that: no debugger can attach)\n"           \
     "  signal=NAME        it gets this signal (SIGUSR1, USR1 or 10; it stays traced as well)\n"                        \

@@ -9,6 +9,7 @@
 #include "cli/replay_view.h"
 #include "cli/selection.h"
 #include "report/calls.h"
+#include "report/marks.h"
 #include "report/moments.h"
 #include <string.h>
 
@@ -36,12 +37,32 @@ static int find_crash(struct ct_moment *moment, struct ct_trace *trace, const st
     return CT_EXIT_UNAVAILABLE;
 }
 
+/* The first mark with this label. */
+static int find_label(struct ct_moment *moment, const struct ct_trace *trace, const char *label) {
+    struct ct_marks marks;
+    int status = ct_marks_read(&marks, trace);
+    if (status)
+        return ct_reading_fail(trace, status);
+    *moment = (struct ct_moment){0, SIZE_MAX};
+    for (size_t i = 0; i < marks.count && !moment->time_ns; i++)
+        if (!strcmp(marks.items[i].label, label))
+            moment->time_ns = marks.items[i].time_ns;
+    ct_marks_free(&marks);
+    if (moment->time_ns)
+        return -1;
+    ct_message_error("the trace has no mark \"%s\"; `contrail info` shows its windows of detail", label);
+    return CT_EXIT_UNAVAILABLE;
+}
+
+/* `text` is what follows "mark": nothing, "=N" or "=LABEL". */
 static int find_mark(struct ct_moment *moment, struct ct_trace *trace, const struct ct_facts *facts,
                      const struct ct_select *select, const char *text) {
     uint64_t number = 1;
     size_t count = 0;
-    if (*text && (!ct_option_parse_number(text + 1, &number) || !number)) {
-        ct_message_error("--around mark=N takes the number of a mark, from 1 on, not \"%s\"", text + 1);
+    if (*text && !ct_option_parse_number(text + 1, &number))
+        return find_label(moment, trace, text + 1);
+    if (!number) {
+        ct_message_error("--around mark=N takes the number of a mark, from 1 on");
         return CT_EXIT_USAGE;
     }
     int status = ct_moment_mark(moment, trace, facts, select, number, &count);
@@ -116,9 +137,10 @@ static int find_moment(struct ct_moment *moment, struct ct_trace *trace, const s
     } else if (ct_selection_time(text, ct_selection_start(trace), ct_selection_end(trace), &moment->time_ns)) {
         code = -1;
     } else {
-        ct_message_error("--around takes crash, mark, mark=N, a time like 1.5s or -2s, or a call like call=1:25 or "
-                         "call=main, not \"%s\"",
-                         text);
+        ct_message_error(
+            "--around takes crash, mark, mark=N, mark=LABEL, a time like 1.5s or -2s, or a call like call=1:25 or "
+            "call=main, not \"%s\"",
+            text);
         code = CT_EXIT_USAGE;
     }
     ct_facts_free(&facts);

@@ -3,6 +3,7 @@
 #include "cli/selection.h"
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/reading.h"
 #include "report/where.h"
 
 /* ---- times ---- */
@@ -37,16 +38,51 @@ bool ct_selection_time(const char *text, uint64_t start_ns, uint64_t end_ns, uin
     return true;
 }
 
+/* A time of day, perhaps with a date: which moment that is depends on the trace. */
+static bool is_wall(const char *text) {
+    struct ct_wall_pair any = {1, UINT64_C(1) << 60, 0};
+    uint64_t ignored;
+    return text && ct_clock_parse_wall(&(struct ct_wall){&any, 1}, text, &ignored) == 0;
+}
+
 static bool is_time(const char *name, const char *text) {
     uint64_t ignored;
-    if (!text || ct_selection_time(text, 0, 0, &ignored))
+    if (!text || ct_selection_time(text, 0, 0, &ignored) || is_wall(text))
         return true;
-    ct_message_error("--%s takes a time since the beginning like 1.5s or 20ms, or before the end like -2s, not \"%s\"",
+    ct_message_error("--%s takes a time since the beginning like 1.5s or 20ms, before the end like -2s, or of the wall "
+                     "clock like 13:04:05.5, not \"%s\"",
                      name, text);
     return false;
 }
 
+/* Sets what is a time of the wall clock. -1, or the exit code after a message. */
+static int apply_wall(const struct ct_selection *s, const struct ct_trace *trace, struct ct_select *select) {
+    struct ct_wall wall;
+    if (!is_wall(s->from) && !is_wall(s->to))
+        return -1;
+    int code = ct_reading_wall(&wall, trace);
+    if (code >= 0)
+        return code;
+    if (is_wall(s->from))
+        (void)ct_clock_parse_wall(&wall, s->from, &select->from_ns);
+    if (is_wall(s->to))
+        (void)ct_clock_parse_wall(&wall, s->to, &select->to_ns);
+    ct_wall_free(&wall);
+    return code;
+}
+
+static bool is_not_known(const char *text, uint64_t time_ns) {
+    if (!is_wall(text) || time_ns)
+        return false;
+    ct_message_error("\"%s\" is a time of the wall clock, which a trace that is being recorded does not take; give one "
+                     "since the beginning, like 1.5s",
+                     text);
+    return true;
+}
+
 int ct_selection_range(const struct ct_selection *s, uint64_t start_ns, uint64_t end_ns, struct ct_select *select) {
+    if (is_not_known(s->from, select->from_ns) || is_not_known(s->to, select->to_ns))
+        return CT_EXIT_USAGE;
     if (s->from)
         ct_selection_time(s->from, start_ns, end_ns, &select->from_ns);
     if (select->from_ns == start_ns) /* everything is after it */
@@ -121,7 +157,9 @@ int ct_selection_apply(struct ct_selection *s, const struct ct_trace *trace, str
                                  .threads = s->threads.items,
                                  .processes = s->processes.items,
                                  .where = s->compiled};
-    int code = ct_selection_range(s, ct_selection_start(trace), ct_selection_end(trace), select);
+    int code = apply_wall(s, trace, select);
+    if (code < 0)
+        code = ct_selection_range(s, ct_selection_start(trace), ct_selection_end(trace), select);
     if (code < 0 && select->processes)
         code = check_processes(trace, select);
     if (code < 0 && select->threads)

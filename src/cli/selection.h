@@ -2,7 +2,7 @@
 /* The words that say which calls a reading command is about: one table, one parser, for all commands.
  *
  *   struct options { struct ct_selection selection; ... };
- *   static const struct ct_option option_table[] = { CT_OPTIONS_SELECTION(struct options, 'f', "only functions ..."), ...
+ *   static const struct ct_option option_table[] = { CT_OPTIONS_SELECTION(struct options, 'f', "only ...", ""), ... };
  *
  *   code = ct_selection_check(&o.selection);                 before the trace is opened: mistakes in the words
  *   code = ct_selection_apply(&o.selection, trace, &select); times of this trace, threads and processes that it has
@@ -44,7 +44,8 @@ struct ct_selection {
          CT_OPTION_STRING,                                                                                             \
          offsetof(type, selection.from),                                                                               \
          "TIME",                                                                                                       \
-         "only from this time on, counted from the beginning (1.5s, 20ms) or back from the end (-2s)"},                \
+         "only from this time on, counted from the beginning (1.5s, 20ms) or back from the end (-2s), or of the wall " \
+         "clock (13:04:05.5, 2025-01-02T13:04:05+01:00)"},                                                             \
         {"to", 0, CT_OPTION_STRING, offsetof(type, selection.to), "TIME", "only up to this time"}, {                   \
         "where", 'w', CT_OPTION_STRING, offsetof(type, selection.where), "CONDITION",                                  \
             "only calls for which this is true, such as 'duration > 1ms and result < 0'; contrail(1) explains it"      \

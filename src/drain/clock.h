@@ -29,8 +29,8 @@ static inline uint64_t ct_clock_ns(const struct ct_clock *clock, uint64_t counte
     int64_t distance = (int64_t)(counter - clock->newest.counter);
     return clock->newest.ns + (uint64_t)(int64_t)((double)distance * clock->rate);
 }
-/* Pairs of CLOCK_BOOTTIME and CLOCK_REALTIME: the first and the last one, and those around each moment at which somebody
- * set the clock. */
+/* Pairs of CLOCK_BOOTTIME and CLOCK_REALTIME: the first and the last one, and those around each moment at which
+ * somebody set the clock. */
 #define CT_CLOCK_PAIRS 64
 struct ct_clock_pair {
     uint64_t boot_ns, real_ns;

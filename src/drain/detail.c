@@ -159,8 +159,11 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_
     t->detail.last_number = number;
     t->detail.last_ns = ns;
     ct_windows_saw(w, t->tid, ns);
-    if (!wanted)
+    if (!wanted) {
+        if ((in->tag & CT_TAG_KIND) == CT_EVENT_CALL)
+            ct_detail_save(&t->detail, number, in, ct_detail_call_size(drain->lane));
         return true;
+    }
     write_record(drain, t, in, number, seq, ns);
     if (inside)
         ct_windows_persisted(w, ns);
@@ -188,12 +191,21 @@ static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, uint
     return true;
 }
 
+/* Takes records of open calls that were given up before. */
+static void take_saved(struct ct_drain *drain, struct ct_drain_thread *t, uint64_t before) {
+    uint64_t seq, ns;
+    for (struct ct_shm_detail *in; (in = ct_detail_saved(&t->detail, before, &seq, &ns)); free(in)) {
+        write_record(drain, t, in, ct_detail_number(&t->detail, in->tag / CT_TAG_STEP), seq, ns);
+        ct_windows_kept(drain->windows, ns);
+    }
+}
+
 /* Takes records of open calls, which the thread has copied. They are older than all others that it has. What is
  * missing between them and the others is not lost: it was not wanted, or the window is short. */
 static void take_carried(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t segment) {
     const struct ct_detail *d = drain->detail;
     uint32_t chunk, chunks;
-    size_t count = ct_detail_find(drain, t, segment, t->detail.last_number, false);
+    size_t count = ct_detail_find(drain, t, segment, 0, false);
     ct_lane_segment(drain->lane, segment, &chunk, &chunks);
     for (size_t i = 0; i < count; i++) {
         const struct ct_shm_detail *in = ct_detail_record(d, i);
@@ -204,10 +216,15 @@ static void take_carried(struct ct_drain *drain, struct ct_drain_thread *t, uint
             __atomic_load_n((const uint64_t *)source, __ATOMIC_ACQUIRE) != in->check || /* the slot is used again */
             !ct_detail_kept_place(&t->detail, number, &seq, &ns))
             continue;
-        t->detail.last_number = number;
-        t->detail.last_ns = 0;
+        take_saved(drain, t, seq);
+        if (seq < t->detail.next_seq)
+            continue;
         write_record(drain, t, in, number, seq, ns);
         ct_windows_kept(drain->windows, ns);
+        if (number > t->detail.last_number) {
+            t->detail.last_number = number;
+            t->detail.last_ns = 0;
+        }
     }
 }
 
@@ -298,6 +315,9 @@ static void take_open(struct ct_drain *drain) {
         if (t && ct_detail_keeps_calls(&t->detail))
             take_carried(drain, t, i);
     }
+    for (struct ct_drain_thread *t = drain->threads; t; t = t->next)
+        if (t->writer)
+            take_saved(drain, t, UINT64_MAX);
 }
 
 /* Takes what is now in the segments that threads are filling. */
@@ -395,7 +415,8 @@ void ct_detail_pass(struct ct_drain *drain, uint64_t now_ns) {
     uint32_t serial = __atomic_load_n(&drain->lane->control->mark_serial, __ATOMIC_ACQUIRE);
     list_full(drain);
     ct_detail_take_marks(drain);
-    ct_windows_take_asked(w);
+    if (!drain->cut) /* the last events of threads are those before the mark */
+        ct_windows_take_asked(w);
     if (drain->on_pass)
         drain->on_pass(drain->on_pass_arg, now_ns);
     keep_for_marks(drain);
@@ -480,9 +501,8 @@ int ct_detail_close_thread(struct ct_drain *drain, struct ct_drain_thread *t) {
     free(t->detail.values);
     t->detail.values = NULL;
     free(t->detail.runs);
-    free(t->detail.calls);
+    ct_detail_free_calls(&t->detail);
     t->detail.runs = NULL;
-    t->detail.calls = NULL;
     t->detail.run_count = t->detail.run_room = 0;
     return status;
 }

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 struct ct_drain;
+struct ct_lane;
 struct ct_drain_thread;
 
 /* Events with consecutive numbers and positions, and one straight line of time. */
@@ -152,6 +153,12 @@ bool ct_detail_kept_place(const struct ct_detail_thread *thread, uint64_t number
 /* Are there kept calls whose records were not taken yet? */
 bool ct_detail_keeps_calls(const struct ct_detail_thread *thread);
 
+/* The record of a call is given up: copies it, if the call is still open. */
+void ct_detail_save(struct ct_detail_thread *thread, uint64_t number, const struct ct_shm_detail *record, size_t size);
+/* Takes the next such copy that is kept and whose position is before this one; free it. NULL: there is none. */
+struct ct_shm_detail *ct_detail_saved(struct ct_detail_thread *thread, uint64_t before, uint64_t *seq, uint64_t *ns);
+void ct_detail_free_calls(struct ct_detail_thread *thread);
+
 /* ---- detail_runs.c ---- */
 
 /* The full number for one of shared memory, which wraps around. */
@@ -172,6 +179,8 @@ uint32_t ct_detail_put_values(struct ct_detail_thread *thread, uint64_t number, 
 static inline const struct ct_shm_detail *ct_detail_record(const struct ct_detail *detail, size_t place) {
     return (const struct ct_shm_detail *)(detail->copy + detail->places[place].offset);
 }
+/* Bytes of the record of a call. */
+size_t ct_detail_call_size(const struct ct_lane *lane);
 /* Finds all records of the thread with numbers above `last` and puts them into places[], sorted by number. `live`: the
  * thread may be filling the segment. */
 size_t ct_detail_find(struct ct_drain *drain, const struct ct_drain_thread *thread, uint32_t segment, uint64_t last,

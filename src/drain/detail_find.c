@@ -50,6 +50,16 @@ static uint32_t record_size(const struct ct_lane *lane, uint32_t tag, uint32_t h
     }
 }
 
+size_t ct_detail_call_size(const struct ct_lane *lane) {
+    return record_size(lane, CT_EVENT_CALL, 0);
+}
+
+static uint32_t largest_record(const struct ct_lane *lane) {
+    uint32_t call = record_size(lane, CT_EVENT_CALL, 0), piece = (uint32_t)sizeof(struct ct_shm_piece) + lane->strings;
+    uint32_t values = lane->strings ? CT_VALUES_HEAD + (uint32_t)CT_TRIGGER_ARGUMENTS * piece : 0;
+    return values > call ? values : call;
+}
+
 /* Reads the head of a record, of any thread, at an offset of a chunk; returns false if there is none. */
 static bool read_head(const struct ct_lane *lane, const uint8_t *chunk, uint32_t at, struct head *out) {
     uint64_t check, stamp, tag;
@@ -154,7 +164,7 @@ static struct search begin_search(struct ct_drain *drain, const struct ct_drain_
         .thread = &t->detail,
         .detail = drain->detail,
         .owner = CT_SHM_DETAIL_OWNER(t->slot, t->generation),
-        .most = drain->lane->strings ? CT_VALUES_MOST : record_size(drain->lane, CT_EVENT_CALL, 0),
+        .most = largest_record(drain->lane),
     };
 }
 

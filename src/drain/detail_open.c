@@ -27,6 +27,13 @@ struct closed_call {
     uint64_t until;
 };
 
+/* A copy of a record whose segment was given up while its call was open. */
+struct saved {
+    struct call call;
+    bool wanted;
+    struct ct_shm_detail *record;
+};
+
 struct ct_detail_calls {
     struct call open[OPEN];
     size_t open_count;
@@ -37,6 +44,8 @@ struct ct_detail_calls {
     struct call marked[MARKED]; /* their calls */
     size_t marked_count;
     uint64_t first_mark, last_mark; /* numbers of records that are marks; 0: none */
+    struct saved saved[OPEN];       /* records of open calls that nobody wanted yet, in order */
+    size_t saved_count;
     /* of marks whose records are not taken yet */
     struct call kept[MOST_CALLS]; /* in order of numbers */
     size_t kept_count;
@@ -105,9 +114,11 @@ static int by_number(const void *a, const void *b) {
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static void keep_call(struct ct_detail_calls *c, const struct call *call, uint64_t last) {
-    if (!call->number || call->number <= last || c->kept_count == MOST_CALLS)
+static void keep_call(struct ct_detail_calls *c, const struct call *call, uint64_t next_seq) {
+    if (!call->number || call->seq < next_seq || c->kept_count == MOST_CALLS)
         return;
+    for (size_t i = 0; i < c->saved_count; i++)
+        c->saved[i].wanted |= c->saved[i].call.number == call->number;
     for (size_t i = 0; i < c->kept_count; i++)
         if (c->kept[i].number == call->number)
             return;
@@ -116,10 +127,10 @@ static void keep_call(struct ct_detail_calls *c, const struct call *call, uint64
 
 /* Keeps those that were open at some time of the span. */
 static void keep_closed(struct ct_detail_calls *c, const struct closed_call *ring, size_t count,
-                        const struct ct_detail_span *span, uint64_t last) {
+                        const struct ct_detail_span *span, uint64_t next_seq) {
     for (size_t i = 0; i < count; i++)
         if (ring[i].until >= span->first_ns && ring[i].call.ns <= span->last_ns)
-            keep_call(c, &ring[i].call, last);
+            keep_call(c, &ring[i].call, next_seq);
 }
 
 static size_t smaller(size_t a, size_t b) {
@@ -134,11 +145,11 @@ static void keep_of(struct ct_detail_thread *t, const struct ct_detail_span *spa
     if (taken)
         c->kept_count = 0;
     for (size_t i = 0; i < c->open_count; i++)
-        keep_call(c, &c->open[i], t->last_number);
+        keep_call(c, &c->open[i], t->next_seq);
     for (size_t i = 0; i < c->marked_count; i++)
-        keep_call(c, &c->marked[i], t->last_number);
-    keep_closed(c, c->closed, smaller(c->closed_count, CLOSED), span, t->last_number);
-    keep_closed(c, c->just, smaller(c->just_count, JUST), span, t->last_number);
+        keep_call(c, &c->marked[i], t->next_seq);
+    keep_closed(c, c->closed, smaller(c->closed_count, CLOSED), span, t->next_seq);
+    keep_closed(c, c->just, smaller(c->just_count, JUST), span, t->next_seq);
     qsort(c->kept, c->kept_count, sizeof *c->kept, by_number);
     c->marked_count = c->watched_count = c->first_mark = c->last_mark = 0;
     c->from = !taken && c->from < from ? c->from : from;
@@ -181,5 +192,61 @@ bool ct_detail_kept_place(const struct ct_detail_thread *t, uint64_t number, uin
 }
 
 bool ct_detail_keeps_calls(const struct ct_detail_thread *t) {
-    return t->calls && t->calls->kept_count && t->calls->kept[t->calls->kept_count - 1].number > t->last_number;
+    const struct ct_detail_calls *c = t->calls;
+    for (size_t i = 0; c && i < c->kept_count; i++)
+        if (c->kept[i].seq >= t->next_seq)
+            return true;
+    return false;
+}
+
+/* ---- records that are given up ---- */
+
+static bool is_noted(const struct ct_detail_calls *c, uint64_t number) {
+    for (size_t i = 0; i < c->open_count; i++)
+        if (c->open[i].number == number)
+            return true;
+    return false;
+}
+
+static void drop_saved(struct ct_detail_calls *c, size_t at) {
+    free(c->saved[at].record);
+    memmove(&c->saved[at], &c->saved[at + 1], (--c->saved_count - at) * sizeof *c->saved);
+}
+
+void ct_detail_save(struct ct_detail_thread *t, uint64_t number, const struct ct_shm_detail *record, size_t size) {
+    struct ct_detail_calls *c = t->calls;
+    if (!c || !is_noted(c, number))
+        return;
+    for (size_t i = c->saved_count; i-- > 0 && c->saved_count == OPEN;)
+        if (!c->saved[i].wanted && !is_noted(c, c->saved[i].call.number))
+            drop_saved(c, i);
+    struct ct_shm_detail *copy = c->saved_count < OPEN ? malloc(size) : NULL;
+    for (size_t i = 0; copy && i < c->open_count; i++)
+        if (c->open[i].number == number) {
+            memcpy(copy, record, size);
+            c->saved[c->saved_count++] = (struct saved){c->open[i], false, copy};
+            return;
+        }
+    free(copy);
+}
+
+struct ct_shm_detail *ct_detail_saved(struct ct_detail_thread *t, uint64_t before, uint64_t *seq, uint64_t *ns) {
+    struct ct_detail_calls *c = t->calls;
+    for (size_t i = 0; c && i < c->saved_count && c->saved[i].call.seq < before; i++)
+        if (c->saved[i].wanted) {
+            struct ct_shm_detail *record = c->saved[i].record;
+            *seq = c->saved[i].call.seq;
+            *ns = c->saved[i].call.ns;
+            c->saved[i].record = NULL;
+            drop_saved(c, i);
+            return record;
+        }
+    return NULL;
+}
+
+void ct_detail_free_calls(struct ct_detail_thread *t) {
+    while (t->calls && t->calls->saved_count)
+        drop_saved(t->calls, t->calls->saved_count - 1);
+    free(t->calls);
+    t->calls = NULL;
 }

@@ -11,6 +11,7 @@
 /* How far back the records of this thread reach is at least the oldest of one segment. */
 static void measure_segment(struct ct_drain *drain, uint32_t segment) {
     bool wrapped;
+    uint32_t chunk, chunks;
     struct ct_drain_thread *t = ct_detail_thread_of(drain, segment, CT_SEGMENT_OWNED);
     struct ct_drain_thread *kept = t ? NULL : ct_detail_thread_of(drain, segment, CT_SEGMENT_KEPT);
     if (!t && !kept)
@@ -19,7 +20,8 @@ static void measure_segment(struct ct_drain *drain, uint32_t segment) {
     uint64_t ns = ct_detail_oldest(drain, t ? t : kept, segment, kept != NULL, &wrapped);
     d->oldest_ns = ns && (!d->oldest_ns || ns < d->oldest_ns) ? ns : d->oldest_ns;
     d->wrapped |= wrapped;
-    d->chunks += drain->lane->segments[segment].chunks;
+    ct_lane_segment(drain->lane, segment, &chunk, &chunks);
+    d->chunks += chunks;
 }
 
 /* Threads that have filled their segments share the large ones. */

@@ -572,7 +572,7 @@ void ct_drain_free(struct ct_drain *d) {
         free(t->gaps);
         free(t->detail.values);
         free(t->detail.runs);
-        free(t->detail.calls);
+        ct_detail_free_calls(&t->detail);
         free(t);
     }
     ct_detail_free(d);

@@ -31,7 +31,7 @@ void ct_switches_close(struct ct_switches *s);
 /* A thread has its directory now, in the place of its process. What fails is not recorded: events matter more. */
 void ct_switches_begin_thread(struct ct_switches *s, struct ct_place *process, const struct ct_drain_thread *t);
 void ct_switches_end_thread(struct ct_switches *s, const struct ct_drain_thread *t);
-/* Takes what is there, `now_ns` being the beginning of the pass. True: there was much, so the next pass should be soon. */
+/* Takes what is there, `now_ns` being the beginning of the pass. True: there was much, the next pass should be soon. */
 bool ct_switches_pass(struct ct_switches *s, uint64_t now_ns);
 /* The counts may be read by any thread. */
 struct ct_switches_counts ct_switches_counts(const struct ct_switches *s);

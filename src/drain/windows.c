@@ -441,7 +441,6 @@ static bool is_window_over(const struct ct_windows *w, const struct ct_window *w
 }
 
 void ct_windows_tick(struct ct_windows *w, uint64_t now) {
-    ct_windows_take_asked(w);
     if (w->options.detail == CT_SESSION_DETAIL_ALWAYS)
         return;
     const struct ct_window *newest = w->count ? w->recent[w->count - 1] : NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Walks through the events of each thread.
  *
- * Invariants: every known frame that is kept has a span as its `user`; a span is in exactly one lane; in a lane, a span lies higher
- * on the stack of frames than the one below it. */
+ * Invariants: every known frame that is kept has a span as its `user`; a span is in exactly one lane; in a lane, a span
+ * lies higher on the stack of frames than the one below it. */
 #include "export/walk.h"
 #include "base/grow.h"
 #include <stdlib.h>

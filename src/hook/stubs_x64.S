@@ -172,8 +172,8 @@ NAME(code):
 #define SAVED_RDX (SAVED_RCX + 8)
 #define SAVED_RAX (SAVED_RCX + 24)
 
-/* Makes the marks of this call or return, if a trigger waits for one; `value` is the function's return value, `slot` the
- * offset of S. Jumps when there is nothing to capture: this thread is not recorded, or the event has no number. */
+/* Makes the marks of this call or return, if a trigger waits for one; `value` is the function's return value, `slot`
+ * the offset of S. Jumps when there is nothing to capture: this thread is not recorded, or the event has no number. */
 .macro CHECK_RULES value, slot, none
     mov BLOCK(CT_BLOCK_RULES), %rcx
     mov CT_NOTE_HOOK(%rsp), %edx

@@ -190,8 +190,8 @@ static uint64_t forwarded(const void *arg, uint64_t pc, bool in_call) {
     return found ? found->to : 0;
 }
 
-/* Restores only patches that are ours, from the last to the first: each is removed before what it leads to. A module that is gone must not keep the others from being restored. But if the
- * time is over, the result is unknown. */
+/* Restores only patches that are ours, from the last to the first: each is removed before what it leads to. A module
+ * that is gone must not keep the others from being restored. But if the time is over, the result is unknown. */
 static int restore_patches(struct ct_ejection *e, bool services) {
     struct ct_page_writer w = ct_stopped_writer(e->remote);
     int result = 0;

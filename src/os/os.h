@@ -72,8 +72,8 @@ void ct_os_sync_code(uint64_t start, size_t size);
 
 /* Reads memory of this process. Never faults: returns CT_ERR_NOT_MAPPED instead. */
 int ct_os_peek(uint64_t address, void *bytes, size_t size);
-/* Reads as many of these bytes (at most a page) as are mapped, with one system call; returns their number. `pid` is this
- * process, or one on the same memory. 0 also when the kernel does not let us, or no system call may be made. */
+/* Reads as many of these bytes (at most a page) as are mapped, with one system call; returns their number. `pid` is
+ * this process, or one on the same memory. 0 also when the kernel does not let us, or no system call may be made. */
 size_t ct_os_peek_some(int pid, uint64_t address, void *bytes, size_t size);
 
 /* ---- maps ---- */

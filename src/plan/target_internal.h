@@ -231,7 +231,8 @@ struct ct_target_work {
 uint64_t ct_target_slot_size(const struct ct_target_image *image);
 /* Fills in the module's functions and plans hooks into its slot. Hook numbers are not final. */
 void ct_target_hooks_plan(struct ct_target_work *work);
-/* Plans the remaining hooks at the end of the arena and sorts all. Modules of one arena must not do this at the same time. */
+/* Plans the remaining hooks at the end of the arena and sorts all. Modules of one arena must not do this at the same
+ * time. */
 void ct_target_hooks_plan_rest(struct ct_target_work *work);
 void ct_target_work_free(struct ct_target_work *work);
 

@@ -2,8 +2,8 @@
 /* Which calls of a trace fit a selection.
  *
  * Duration and result of a call are known at its end only, but readers need to know at its beginning whether it fits.
- * So the selected threads are read once before: a call that fits, and the calls around it, are marked by the position of
- * their events in the thread. Memory: two bits for each event where there is a mark nearby.
+ * So the selected threads are read once before: a call that fits, and the calls around it, are marked by the
+ * position of their events in the thread. Memory: two bits for each event where there is a mark nearby.
  *
  * Readers ask before they do anything with a call; this is the only answer to "does this call fit?". Read-only, so
  * several threads may use it. */
@@ -22,8 +22,8 @@ enum ct_fits_words {
     CT_FITS_EVENTS,    /* the same, and calls outside the selected time do not fit: for readers of all events */
 };
 
-/* *out is NULL when all calls of the selected threads fit, so that nothing had to be read. `directories`: further places
- * of binaries and debug files, for arguments; may be NULL. */
+/* *out is NULL when all calls of the selected threads fit, so that nothing had to be read. `directories`: further
+ * places of binaries and debug files, for arguments; may be NULL. */
 int ct_fits_make(struct ct_fits **out, struct ct_trace *trace, const struct ct_facts *facts,
                  const struct ct_select *select, enum ct_fits_words words, const char *const *directories);
 void ct_fits_free(struct ct_fits *fits);

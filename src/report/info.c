@@ -296,6 +296,16 @@ static int read_times(struct ct_info *info, const struct ct_facts *facts, size_t
     return 0;
 }
 
+/* Traces of older recorders have only the name of the session. */
+static int read_wall(struct ct_info *info, const struct ct_trace *trace) {
+    struct ct_wall wall;
+    int status = ct_wall_load(&wall, trace);
+    if (!status && wall.count && info->process->time_start_ns)
+        ct_wall_text(&wall, info->process->time_start_ns, info->started);
+    ct_wall_free(&wall);
+    return status;
+}
+
 int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_facts *facts, size_t process,
                  bool count) {
     struct ct_info *info = calloc(1, sizeof *info);
@@ -306,7 +316,9 @@ int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_f
     if (info->process->recording_end_ns > info->process->recording_start_ns)
         info->duration_ns = info->process->recording_end_ns - info->process->recording_start_ns;
     read_started(info);
-    int status = read_manifest(info, root);
+    int status = read_wall(info, trace);
+    if (!status)
+        status = read_manifest(info, root);
     if (!status)
         status = read_times(info, facts, process, root);
     if (!status)

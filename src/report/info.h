@@ -7,6 +7,7 @@
 #include "report/crash.h"
 #include "report/idle.h"
 #include "trace/facts.h"
+#include "trace/wall.h"
 #include <contrail/hook.h>
 #include <contrail/session.h>
 
@@ -52,9 +53,9 @@ struct ct_info {
     const char *origin; /* "spawn", "attach", "fork", "exec", "" when not known */
     const char *command_line, *tool, *host, *os, *kernel, *arch; /* "" when not known */
     bool redacted;
-    char started[24];     /* local time, from the session's name; "" */
-    uint64_t duration_ns; /* of the recording; up to the last event when process->recording_known is false */
-    uint64_t waited_ns;   /* of it: a thread waited for the recorder */
+    char started[CT_WALL_TEXT]; /* local time of the first event, or when the session was made (its name); "" */
+    uint64_t duration_ns;       /* of the recording; up to the last event when process->recording_known is false */
+    uint64_t waited_ns;         /* of it: a thread waited for the recorder */
     uint64_t waits_more, waits_more_ns; /* waits that the manifest does not list */
     const char *cpu;                    /* "recorded", why it is not, or "" */
     uint64_t switches, switches_lost;

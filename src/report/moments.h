@@ -14,8 +14,8 @@ struct ct_moment {
 /* The last crash of the selected processes: the signal that a process died of. CT_ERR_NOT_FOUND: none died of one. */
 int ct_moment_crash(struct ct_moment *out, struct ct_trace *trace, const struct ct_facts *facts,
                     const struct ct_select *select);
-/* The mark with this number, from 1 on, of the selected processes: marks as far as the manifests list them (the first of
- * each trigger in each window of detail, and the last of the window). *count receives how many there are.
+/* The mark with this number, from 1 on, of the selected processes: marks as far as the manifests list them (the
+ * first of each trigger in each window of detail, and the last of the window). *count receives how many there are.
  * CT_ERR_NOT_FOUND: there are fewer. */
 int ct_moment_mark(struct ct_moment *out, const struct ct_trace *trace, const struct ct_facts *facts,
                    const struct ct_select *select, uint64_t number, size_t *count);

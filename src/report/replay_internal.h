@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of the replay: calls (replay.c), calls that were selected one by one (replay_where.c), the code that was executed
- * in calls (replay_blocks.c), and traces that are being written (replay_stream.c). */
+/* Parts of the replay: calls (replay.c), calls that were selected one by one (replay_where.c), the code that was
+ * executed in calls (replay_blocks.c), and traces that are being written (replay_stream.c). */
 #ifndef CT_REPORT_REPLAY_INTERNAL_H
 #define CT_REPORT_REPLAY_INTERNAL_H
 

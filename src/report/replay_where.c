@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the replay shows of calls that were selected one by one: the calls around them; and in a stream, where the end of
- * a call is not known when it begins, the call when it has ended. */
+/* What the replay shows of calls that were selected one by one: the calls around them; and in a stream, where the
+ * end of a call is not known when it begins, the call when it has ended. */
 #include "report/replay_internal.h"
 #include <stdio.h>
 #include <stdlib.h>

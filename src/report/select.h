@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which processes, threads, functions, times and calls the user asked for. Lists are NULL-terminated. A NULL list matches
- * everything; otherwise one of its words must match. A call fits when all words fit (fits.h). */
+/* Which processes, threads, functions, times and calls the user asked for. Lists are NULL-terminated. A NULL list
+ * matches everything; otherwise one of its words must match. A call fits when all words fit (fits.h). */
 #ifndef CT_REPORT_SELECT_H
 #define CT_REPORT_SELECT_H
 

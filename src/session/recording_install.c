@@ -162,7 +162,7 @@ static void write_manifest_sometimes(void *arg) {
     (void)ct_manifest_write(r, false);
 }
 
-/* The process is stopped: it makes no threads meanwhile. Without the kernel's permission it is recorded all the same. */
+/* The process is stopped: it makes no threads meanwhile. Without the kernel's permission it is recorded too. */
 static void open_switches(struct ct_recording *r) {
     uint64_t keep = r->session->options.keep_bytes, limit = CT_SWITCHES_LIMIT;
     if (!r->session->options.cpu)

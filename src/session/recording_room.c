@@ -74,12 +74,13 @@ static int check_tasks(struct ct_recording *r) {
     return 0;
 }
 
-static int refuse(struct ct_recording *r, const char *limit, uint64_t left, uint64_t needed, const char *remedy) {
-    return ct_recording_fail(r, CT_ERR_NO_MEMORY,
-                             "%s leaves %llu MiB to process %d, of which recording takes at most half, and it needs "
-                             "%llu MiB: raise the limit, or %s",
-                             limit, (unsigned long long)(left / MIB), r->pid, (unsigned long long)(needed / MIB + 1),
-                             remedy);
+static int refuse_memory(struct ct_recording *r, uint64_t left, uint64_t needed) {
+    return ct_recording_fail(
+        r, CT_ERR_NO_MEMORY,
+        "the memory limit of its cgroup leaves %llu MiB to process %d, of which recording takes at "
+        "most half, and it needs %llu MiB: raise the limit, or record less with --only and a smaller "
+        "--index-mem",
+        (unsigned long long)(left / MIB), r->pid, (unsigned long long)(needed / MIB + 1));
 }
 
 /* Lanes are mapped with a gap beside each chunk. */
@@ -98,8 +99,12 @@ static int check_address_space(struct ct_recording *r, const struct ct_lane_opti
     uint64_t needed = left == CT_ROOM_UNLIMITED || r->origin == CT_ORIGIN_FORK ? 0 : mapped_bytes(r, lane);
     if (needed <= left / 2)
         return 0;
-    return refuse(r, "the limit of its address space (ulimit -v)", left, needed,
-                  "use a smaller --index-mem and --detail-mem; it runs on unrecorded");
+    return ct_recording_fail(
+        r, CT_ERR_NO_MEMORY,
+        "the limit of its address space (ulimit -v) leaves %llu MiB to process %d, of which recording takes at most "
+        "half, "
+        "and it needs %llu MiB: raise the limit, or use a smaller --index-mem and --detail-mem; it runs on unrecorded",
+        (unsigned long long)(left / MIB), r->pid, (unsigned long long)(needed / MIB + 1));
 }
 
 int ct_recording_fit(struct ct_recording *r, struct ct_lane_options *lane) {
@@ -115,8 +120,7 @@ int ct_recording_fit(struct ct_recording *r, struct ct_lane_options *lane) {
         return 0;
     uint64_t least = LEAST_LANE * (lane->detail_memory ? 2 : 1);
     if (lanes <= least || beside + least > left / 2)
-        return refuse(r, "the memory limit of its cgroup", left, beside + (lanes < least ? lanes : least),
-                      "record less with --only and a smaller --index-mem");
+        return refuse_memory(r, left, beside + (lanes < least ? lanes : least));
     uint64_t room = left / 2 - beside;
     lane->index_memory = scaled(lane->index_memory, lanes, room);
     lane->detail_memory = scaled(lane->detail_memory, lanes, room);

@@ -197,7 +197,7 @@ static struct ct_argument *add_argument(struct ct_arguments *out, const char *na
 }
 
 static bool is_captured(const struct ct_trace_detail *detail, uint64_t address) {
-    for (unsigned i = 0; i < detail->piece_count; i++)
+    for (unsigned i = 0; i < detail->piece_count && i < sizeof detail->pieces / sizeof *detail->pieces; i++)
         if (detail->pieces[i].address == address)
             return true;
     return false;

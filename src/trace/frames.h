@@ -102,8 +102,8 @@ struct ct_frames_state {
     uint64_t timeline_ns; /* the timeline was passed up to here */
     bool many, after_gap;
 };
-/* Goes on where a state was saved, after ct_frames_begin, with the timeline set and not passed beyond. False: no memory,
- * or no frames can be in such a state. */
+/* Goes on where a state was saved, after ct_frames_begin, with the timeline set and not passed beyond. False: no
+ * memory, or no frames can be in such a state. */
 bool ct_frames_resume(struct ct_frames *frames, const struct ct_frames_state *state);
 /* Events are missing between the last one and the next. `ns` is the time between the two. */
 void ct_frames_gap(struct ct_frames *frames, uint64_t ns);

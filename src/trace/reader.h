@@ -258,8 +258,8 @@ struct ct_trace_place {
 };
 struct ct_trace_place ct_trace_place(const struct ct_trace *trace, size_t process, uint32_t module, uint64_t offset);
 
-/* Like ct_trace_verify, for the threads for which `wanted` is true; their processes count as a whole only when all their
- * threads are wanted. */
+/* Like ct_trace_verify, for the threads for which `wanted` is true; their processes count as a whole only when all
+ * their threads are wanted. */
 int ct_trace_verify_some(struct ct_trace *trace, bool (*wanted)(void *arg, size_t thread),
                          void (*complain)(void *arg, const char *sentence), void *arg);
 

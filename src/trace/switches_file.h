@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing and reading thread_N/switches (abi/switches.h).
  *
- * The writer belongs to the drain thread. A file that has half of the size limit becomes `switches_old`, in the place of
- * the one before, and a new one begins: so the newest spans are kept, and all together stay below the limit. */
+ * The writer belongs to the drain thread. A file that has half of the size limit becomes `switches_old`, in the place
+ * of the one before, and a new one begins: so the newest spans are kept, and all together stay below the limit. */
 #ifndef CT_TRACE_SWITCHES_FILE_H
 #define CT_TRACE_SWITCHES_FILE_H
 

@@ -155,9 +155,10 @@ static void add_string(struct text *t, const uint8_t *bytes, size_t length, bool
 /* Bytes at an address: captured ones, the recorded stack, or memory that cannot change; NULL: not known. */
 static const uint8_t *bytes_at(const struct ct_memory *memory, uint64_t address, size_t *have) {
     const struct ct_trace_detail *detail = memory->detail;
-    for (unsigned i = 0; i < detail->piece_count; i++) {
+    for (unsigned i = 0; i < detail->piece_count && i < sizeof detail->pieces / sizeof *detail->pieces; i++) {
         uint64_t from = address - detail->pieces[i].address;
-        if (from >= detail->pieces[i].size)
+        size_t end = (size_t)detail->pieces[i].offset + detail->pieces[i].size;
+        if (from >= detail->pieces[i].size || end > sizeof detail->piece_bytes)
             continue;
         *have = detail->pieces[i].size - (size_t)from;
         return detail->piece_bytes + detail->pieces[i].offset + from;

@@ -161,8 +161,8 @@ static bool read_time(const char *text, const struct ct_wall_pair *first, uint64
     return seconds > 0;
 }
 
-/* When the clock was set back a time was there twice: the first one is taken. When it was set forward, a time that never
- * was is that of the step. */
+/* When the clock was set back a time was there twice: the first one is taken. When it was set forward, a time that
+ * never was is that of the step. */
 int ct_clock_parse_wall(const struct ct_wall *w, const char *text, uint64_t *boot_ns) {
     uint64_t real;
     if (!w->count)

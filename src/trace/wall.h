@@ -23,8 +23,9 @@ int ct_wall_load(struct ct_wall *wall, const struct ct_trace *trace);
 void ct_wall_free(struct ct_wall *wall);
 /* 2025-01-02T03:04:05.678901234+01:00, in the local time of the machine that recorded. "": not known. */
 void ct_wall_text(const struct ct_wall *wall, uint64_t boot_ns, char text[CT_WALL_TEXT]);
-/* Reads such a time, with T or a space, with fewer digits, and without a date (that of the beginning of the trace) or an
- * offset (that of the trace); Z is UTC. CT_ERR_INVALID_ARGUMENT: it is none; CT_ERR_NOT_FOUND: the trace has no pairs. */
+/* Reads such a time, with T or a space, with fewer digits, and without a date (that of the beginning of the trace) or
+ * an offset (that of the trace); Z is UTC. CT_ERR_INVALID_ARGUMENT: it is none; CT_ERR_NOT_FOUND: the trace has no
+ * pairs. */
 int ct_clock_parse_wall(const struct ct_wall *wall, const char *text, uint64_t *boot_ns);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leaves of 2, 3 and 4 bytes between long functions, without a byte of padding: their springboards are in the bytes of a
- * neighbour, which is hooked too or is given a stub for that alone.
+/* Leaves of 2, 3 and 4 bytes between long functions, without a byte of padding: their springboards are in the bytes of
+ * a neighbour, which is hooked too or is given a stub for that alone.
  *
  * An engine can go wrong here by removing one of two hooks that share bytes, by leaving a thread in bytes that become a
  * springboard, and by using bytes that something jumps to. */

@@ -45,8 +45,9 @@ def large_trace(events):
 
 def many_calls(path, calls):
     """A trace of this many calls, which take 5 ns of every 10."""
-    lines = ["process 1000 0 0", "thread 1 1000 0 0 sample", " ".join(f"{10 * i}+work {10 * i + 5}-work" for i in range(calls))]
-    done = subprocess.run([SCRIPT_TRACE, path], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
+    lines = ["process 1000 0 0", "thread 1 1000 0 0 sample",
+             " ".join(f"{10 * i}+work {10 * i + 5}-work" for i in range(calls)), ""]
+    done = subprocess.run([SCRIPT_TRACE, path], input="\n".join(lines), capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
@@ -99,8 +100,8 @@ class Command(unittest.TestCase):
             return done.stderr
 
         text = said("-f", "chrome")
-        part = re.search(r"about 10\d MiB, and viewers of chrome load about 100 MiB; (--from \S+) (--to \S+) exports a part$",
-                         text)
+        part = re.search(r"about 10\d MiB, and viewers of chrome load about 100 MiB; "
+                         r"(--from \S+) (--to \S+) exports a part$", text)
         self.assertTrue(part, text)
         words = " ".join(part.groups()).split()
         self.assertEqual(said("-f", "chrome", *words), "")

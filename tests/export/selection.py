@@ -23,7 +23,8 @@ MODULES = {"other": "libother.so.1", "worker": "libother.so.1"}
 # pid, then tid, name and script of each thread; all calls return
 PROCESSES = [
     (1000, [(1000, "main", "0+main 100+work%42,5 200+leaf 250-leaf 400-work%5 500+work%7,5 600+other 900-other "
-                           "1000-work%0xffffffffffffffff 1010+recurse 1020+recurse 1030-recurse 1040-recurse 1100-main"),
+                           "1000-work%0xffffffffffffffff 1010+recurse 1020+recurse 1030-recurse 1040-recurse "
+                           "1100-main"),
             (1001, "worker-1", "150+worker 300+leaf%42 700-leaf 1000-worker")]),
     (2000, [(2000, "main", "1200+main 1300+leaf 1400-leaf%0 1500-main")]),
 ]
@@ -46,8 +47,8 @@ def calls_of(pid, tid, thread, script):
             calls[stack[-1]]["self"] += time - last
         last = time
         if kind == "+":
-            calls.append(dict(pid=pid, tid=tid, thread=thread, name=name, module=MODULES.get(name, "sample"), start=time,
-                              depth=len(stack), self=0, args=values, result=None, path=list(stack)))
+            calls.append(dict(pid=pid, tid=tid, thread=thread, name=name, module=MODULES.get(name, "sample"),
+                              start=time, depth=len(stack), self=0, args=values, result=None, path=list(stack)))
             stack.append(len(calls) - 1)
         else:
             call = calls[stack.pop()]
@@ -248,7 +249,8 @@ def check_functions(trace):
 
 def check_verify(trace):
     for words, pids, tids in (([], {1000, 2000}, None), (["--process", "2000"], {2000}, None),
-                              (["--thread", "main"], {1000, 2000}, {1000, 2000}), (["--thread", "1001"], {1000}, {1001})):
+                              (["--thread", "main"], {1000, 2000}, {1000, 2000}),
+                              (["--thread", "1001"], {1000}, {1001})):
         chosen = [calls for calls in THREADS if calls[0].pid in pids and (not tids or calls[0].tid in tids)]
         got = json.loads(trace.run("verify", "--json", *words, trace.path))
         check("verify", words, (got["threads"], got["events"], got["ok"]),
@@ -275,13 +277,17 @@ def check_moments(trace):
     manifest = json.loads(path.read_text())
     marks = [START + 300, START + 900]
     manifest["windows"] = [{"first_mark_ns": mark, "last_mark_ns": mark,
-                            "reasons": [{"trigger": "manual", "first_ns": mark, "tid": 1000}]} for mark in marks]
+                            "reasons": [{"trigger": "manual", "label": label, "first_ns": mark, "tid": 1000}]}
+                           for mark, label in zip(marks, ("", "half way"))]
     path.write_text(json.dumps(manifest))
     for word, mark in (("mark", 0), ("mark=1", 0), ("mark=2", 1)):
         lines = json.loads(trace.run("replay", "--json", "--around", word, "--context", "3", trace.path))
         first = next(i for i, line in enumerate(whole) if line["time_ns"] >= marks[mark])
         assert lines == whole[max(first - 3, 0):first + 4], (word, lines)
-    for word, code in (("mark=3", 69), ("mark=0", 64), ("mark=x", 64)):
+    lines = trace.run("replay", "--around", "mark=half way", "--context", "3", trace.path).splitlines()
+    found = [i for i, line in enumerate(lines) if "-- mark" in line]  # the other one is before the lines that are shown
+    assert found == [4] and re.match(r'  0.000000900 +-- mark "half way" --$', lines[4]), lines
+    for word, code in (("mark=3", 69), ("mark=0", 64), ("mark=x", 69)):
         trace.run("replay", "--around", word, trace.path, code=code)
     for lines in (1, 5, 1000):
         assert json.loads(trace.run("replay", "--json", "--tail", str(lines), trace.path)) == whole[-lines:]
@@ -289,7 +295,8 @@ def check_moments(trace):
 
 def check_one(trace):
     """--first and --last: a call and what is below it, whatever the words say about that."""
-    for words, name, start in ((["--function", "work", "--first"], "work", 100), (["--function", "work", "--last"], "work", 500),
+    for words, name, start in ((["--function", "work", "--first"], "work", 100),
+                               (["--function", "work", "--last"], "work", 500),
                                (["--where", "result < 0", "--last"], "work", 500), (["--first"], "main", 0),
                                (["--where", "function = leaf", "--thread", "1001", "--last"], "leaf", 300)):
         lines = json.loads(trace.run("replay", "--json", *words, trace.path))

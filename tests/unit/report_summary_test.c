@@ -3,6 +3,7 @@
 #include "report/calls.h"
 #include "report/functions.h"
 #include "report/replay.h"
+#include "report/scan_skip.h"
 #include "summary_util.h"
 #include "trace/reader.h"
 #include "trace/summary.h"
@@ -133,6 +134,7 @@ static const struct random_trace traces[] = {
     {.seed = 106, .threads = 2, .events = 20000, .stacks = 2, .keep = 30000},
     {.seed = 107, .threads = 1, .events = 30000, .raw = true},
     {.seed = 108, .threads = 1, .events = 10000, .back = true},
+    {.seed = 109, .threads = 2, .events = 20000, .waits = 40, .calm = true},
 };
 
 static uint64_t next_random(void) {
@@ -218,6 +220,52 @@ static void slowest_calls_are_the_same(void **unused) {
     }
 }
 
+static void ignore_lost(void *arg, struct ct_frame *frame) {
+    (void)arg, (void)frame;
+}
+
+static bool is_entry_only(void *arg, size_t process, uint64_t function) {
+    (void)arg, (void)process;
+    return (uint32_t)function < RANDOM_ENTRY_ONLY;
+}
+
+/* Calls that a scan for calls of a second leaves out. */
+static uint64_t left_out(const struct random_trace *setup_of) {
+    struct ct_trace *trace;
+    struct ct_facts facts;
+    struct ct_frames frames = {0};
+    struct ct_trace_event event;
+    struct ct_scan scan;
+    write_random(directory, setup_of);
+    assert_int_equal(ct_trace_open(&trace, directory, NULL, 0), 0);
+    trace->summary = fast;
+    assert_int_equal(ct_facts_load(&facts, trace), 0);
+    const struct ct_scan_setup how = {.trace = trace,
+                                      .facts = &facts,
+                                      .frames = &frames,
+                                      .lost = ignore_lost,
+                                      .entry_only = is_entry_only,
+                                      .least_ns = 1000000000};
+    assert_int_equal(ct_scan_open(&scan, &how), 0);
+    while (ct_scan_next(&scan, &event)) {
+    }
+    uint64_t count = scan.left_out;
+    ct_scan_close(&scan);
+    ct_frames_free(&frames);
+    ct_facts_free(&facts);
+    ct_trace_close(trace);
+    remove_directory(directory);
+    return count;
+}
+
+/* Spans do not count the time of gaps and waits, but the duration of a call may. */
+static void short_calls_are_left_out_where_all_time_counts(void **unused) {
+    (void)unused;
+    assert_true(left_out(&(struct random_trace){.seed = 1, .threads = 1, .events = 20000}) > 1000);
+    assert_int_equal(left_out(&(struct random_trace){.seed = 1, .threads = 1, .events = 20000, .waits = 5}), 0);
+    assert_int_equal(left_out(&(struct random_trace){.seed = 1, .threads = 1, .events = 20000, .gaps = 100}), 0);
+}
+
 /* Spoils some bytes in the middle of the file: the blocks there cannot be read any more. */
 static void damage_middle(size_t from_percent, size_t to_percent) {
     size_t size;
@@ -271,6 +319,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(ranges_are_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(functions_are_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(slowest_calls_are_the_same, setup, teardown),
+        cmocka_unit_test_setup_teardown(short_calls_are_left_out_where_all_time_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_not_needed_is_not_read, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_is_not_hidden, setup, teardown),
     };

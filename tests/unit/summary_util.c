@@ -131,6 +131,23 @@ static void add_thread(struct ct_json *json, const struct program *p, uint32_t i
     ct_json_end(json, '}');
 }
 
+/* A fifth of the time of all events, roughly. */
+static void add_waits(struct ct_json *json, const struct random_trace *setup) {
+    ct_json_begin(json, "waits", '{');
+    ct_json_begin(json, "list", '[');
+    for (uint64_t i = 0; i < setup->waits; i++) {
+        uint64_t turn = setup->events * 250 / setup->waits, from = 1000 + i * turn + pick((uint32_t)turn / 2);
+        ct_json_begin(json, NULL, '[');
+        ct_json_number(json, NULL, 0);
+        ct_json_number(json, NULL, from);
+        ct_json_number(json, NULL, from + turn / 5);
+        ct_json_string(json, NULL, "stop");
+        ct_json_end(json, ']');
+    }
+    ct_json_end(json, ']');
+    ct_json_end(json, '}');
+}
+
 /* Cuts the end off the file, as if the recorder had been killed. */
 static void cut_file(const char *directory, uint32_t id) {
     size_t size;
@@ -154,6 +171,8 @@ void write_random(const char *directory, const struct random_trace *setup) {
         ct_json_begin(&json, "keep", '{');
         ct_json_end(&json, '}');
     }
+    if (setup->waits)
+        add_waits(&json, setup);
     ct_json_begin(&json, "threads", '[');
     for (uint32_t id = 1; id <= setup->threads; id++) {
         struct program *p = calloc(1, sizeof *p);

@@ -17,6 +17,7 @@ struct random_trace {
     unsigned gaps;          /* of 100,000 events, this many are lost, and reported as gaps */
     unsigned silent;        /* ... and not reported */
     unsigned odd;           /* of 1,000 ends, this many are of another open call than the innermost */
+    unsigned waits;         /* how often all threads waited for the recorder */
     uint64_t keep;          /* bytes of segments to keep; 0: one file */
     bool raw;               /* ATF v2 */
     bool unfinished;        /* as a killed recorder leaves it */

@@ -207,8 +207,8 @@ static struct ct_trace_event event(uint64_t ns, uint64_t function, enum ct_trace
     return (struct ct_trace_event){.timestamp_ns = ns, .function_id = function, .kind = kind, .depth = depth};
 }
 
-/* outer from 100 to 1000 calls inner from 200 to 600. The recorder made the thread wait from 300 to 400, in inner; it was
- * blocked from 500 to 550 in inner, and preempted from 590 to 620: in both. */
+/* outer from 100 to 1000 calls inner from 200 to 600. The recorder made the thread wait from 300 to 400, in inner; it
+ * was blocked from 500 to 550 in inner, and preempted from 590 to 620: in both. */
 static void calls_without_waits(void **state) {
     (void)state;
     struct ct_wait_span waits[] = {{300, 400, "libraries"}};

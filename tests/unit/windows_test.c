@@ -123,6 +123,7 @@ static void asked_marks(void **state) {
     assert_true(ask(&w, START + S + 1, "", 0));
     assert_true(ct_windows_active(&w));
     is(&w, CT_SESSION_WINDOW_CAPTURING);
+    ct_windows_take_asked(&w);
     ct_windows_tick(&w, START + S + MS);
     assert_int_equal(w.marks, 2);
     assert_true(ct_windows_wants(&w, START + S - 100 * MS));
@@ -132,6 +133,7 @@ static void asked_marks(void **state) {
     for (unsigned i = 0; i < CT_WINDOWS_ASKED; i++)
         assert_true(ask(&w, START + 2 * S, "", 0));
     assert_false(ask(&w, START + 2 * S, "", 0)); /* more than can wait */
+    ct_windows_take_asked(&w);
     ct_windows_tick(&w, START + 2 * S);
     assert_int_equal(w.marks, 2 + CT_WINDOWS_ASKED);
     ct_windows_free(&w);
@@ -142,6 +144,7 @@ static void labels_and_rolls_of_marks(void **state) {
     struct ct_windows w = usual();
     assert_true(ask(&w, START + 10 * S, "before deploy", 2 * S));
     assert_true(ask(&w, START + 12 * S, "", 0));
+    ct_windows_take_asked(&w);
     ct_windows_tick(&w, START + 12 * S);
     assert_int_equal(w.count, 2);
     assert_int_equal(w.recent[0]->start, START + 8 * S);

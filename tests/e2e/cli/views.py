@@ -79,7 +79,7 @@ class Views(unittest.TestCase):
 
     def test_diff_agrees_with_reports(self):
         a, b = self.report(self.a), self.report(self.b)
-        diff = ask("diff", "--limit", "0", self.a, self.b)
+        diff = ask("diff", "--all", "--limit", "0", self.a, self.b)
         states = {"new": 0, "gone": 0, "changed": 0}
         for row in diff["functions"]:
             key = row["module"], row["name"]
@@ -91,6 +91,18 @@ class Views(unittest.TestCase):
         changes = [abs(row.get("b", {}).get("self_ns", 0) - row.get("a", {}).get("self_ns", 0))
                    for row in diff["functions"]]
         self.assertEqual(changes, sorted(changes, reverse=True))
+
+    def test_noise_has_no_rows(self):
+        every, some = ask("diff", "--all", "--limit", "0", self.a, self.b), ask("diff", "--limit", "0", self.a, self.b)
+        self.assertEqual(every["noise"], 0)
+        self.assertEqual(len(every["functions"]), len(some["functions"]) + some["noise"])
+        for row in some["functions"]:  # calls that differ are never noise
+            if row.get("same_times"):
+                self.assertNotEqual(row["a"]["calls"], row["b"]["calls"])
+        names = {(row["module"], row["name"]) for row in some["functions"]}
+        for row in every["functions"]:
+            if row.get("a", {}).get("calls") != row.get("b", {}).get("calls"):
+                self.assertIn((row["module"], row["name"]), names)
 
     def test_paths_of_the_same_recording_do_not_part(self):
         path = ask("diff", self.a, self.a)["path"]

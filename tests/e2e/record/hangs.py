@@ -13,6 +13,7 @@ import time
 import unittest
 
 import session_case
+from recorder import read_line
 
 # Writes a line when it is about to hang: the main thread in stuck, a thread in wait_for_ever if there is an argument.
 # One thread has ended before.
@@ -76,7 +77,7 @@ class Hangs(session_case.SessionCase):
         recorder = subprocess.Popen(plain, stdout=subprocess.PIPE, text=True)
         self.addCleanup(recorder.stdout.close)
         self.addCleanup(recorder.wait, 60)
-        self.assertEqual(recorder.stdout.readline(), "now\n")
+        self.assertEqual(read_line(recorder.stdout, "the program says that it waits now"), "now\n")
         with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children") as file:
             candidates = [int(word) for word in file.read().split()]
         mine = [pid for pid in candidates if os.path.realpath(f"/proc/{pid}/exe") == os.path.realpath(program)]
@@ -143,7 +144,7 @@ class Hangs(session_case.SessionCase):
         self.check_exports(session, rows["stuck"]["total_ns"], info["waited_ns"])
 
     def check_exports(self, session, total_ns, waited_ns):
-        """The spans of open calls reach the end. Reports leave out the time in which the recorder stopped the process."""
+        """The spans of open calls reach the end. Reports leave out the time in which the process was stopped by us."""
         out = self.path("out")
         self.ask("export", "--format", "chrome", "-o", out, session)
         begins = {}

@@ -48,7 +48,8 @@ class Processes(session_case.SessionCase):
         return done.stdout
 
     def du(self):
-        done = subprocess.run(["du", "-s", "--block-size=1", self.session()], capture_output=True, text=True, check=True)
+        done = subprocess.run(["du", "-s", "--block-size=1", self.session()], capture_output=True, text=True,
+                              check=True)
         return int(done.stdout.split()[0])
 
     def test_tree(self):

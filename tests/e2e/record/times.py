@@ -151,7 +151,22 @@ class Times(session_case.SessionCase):
         for line in json.loads(self.read("replay", "--json", "--clock", "wall")):
             at = datetime.datetime.fromisoformat(line["time"][:26] + line["time"][29:])
             self.assertTrue(before - 1 < at.timestamp() < after + 1)
-        self.assertIn(datetime.datetime.fromtimestamp(before).strftime("%Y-%m-"), self.read("replay", "--clock", "wall"))
+        month = datetime.datetime.fromtimestamp(before).strftime("%Y-%m-")
+        self.assertIn(month, self.read("replay", "--clock", "wall"))
+
+    def test_a_range_of_the_wall_clock(self):
+        self.record(self.build("loads", LOADS))
+        lines = json.loads(self.read("replay", "--json", "--clock", "wall"))
+        ends = [line for line in lines if line["kind"] == "close"]
+        middle = ends[len(ends) // 2]
+        after = json.loads(self.read("replay", "--json", "--from", middle["time"]))
+        self.assertEqual([line["time_ns"] for line in after if line["kind"] == "close"][0], middle["time_ns"])
+        until = json.loads(self.read("replay", "--json", "--to", middle["time"][11:]))  # without its date
+        self.assertLessEqual(max(line["time_ns"] for line in until), middle["time_ns"])
+        wrong = subprocess.run([session_case.CONTRAIL, "replay", "--from", "25:00:00", self.session()],
+                               capture_output=True, text=True)
+        self.assertEqual(wrong.returncode, 64)
+        self.assertIn("13:04:05.5", wrong.stderr)
 
     def test_on_and_off_the_processor(self):
         _, (manifest,) = self.record(self.build("sleeps", SLEEPS), options=["--cpu"])

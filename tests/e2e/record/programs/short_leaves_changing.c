@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first instructions of long functions change all the time, until they are hooked: some are others when the recorder
- * stops the process than when it planned. These are not hooked, so no springboard of a leaf may be in their bytes. */
+/* The first instructions of long functions change all the time, until they are hooked: some are others when the
+ * recorder stops the process than when it planned. These are not hooked, so no springboard of a leaf may be in their
+ * bytes. */
 #include "zoo.h"
 #include <pthread.h>
 #include <stdint.h>

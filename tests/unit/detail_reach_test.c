@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How far back the detail lane reaches, both sides in one process: memory that grows with the pre-roll, records of open
+ * calls that outlast it, and what is not overwritten while a mark is pending. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "agent/agent_detail.h"
+#include "abi/event.h"
+#include "lane_util.h"
+#include "session/mark.h"
+#include <contrail/status.h>
+
+#define HOOKS 64u
+#define NS    1000000000ull
+
+static struct lane_fixture f;
+static struct ct_windows windows;
+
+static void start(size_t memory, const struct ct_windows_rolls *rolls, bool grows) {
+    const struct ct_lane_options o = {
+        .index_memory = 32u << 20, .detail_memory = memory, .stack_bytes = 128, .hook_room = HOOKS};
+    const struct ct_windows_options w = {.detail = CT_SESSION_DETAIL_MARKED, .rolls = *rolls, .grows = grows};
+    lane_start_with(&f, &o, 0);
+    ct_windows_init(&windows, &w);
+    lane_prepare_drain(&f);
+    f.drain.windows = &windows;
+    ct_windows_start(&windows, f.clock.first.ns);
+}
+
+static int clean(void **state) {
+    (void)state;
+    (void)ct_os_set_block(NULL);
+    if (f.lane.control) {
+        lane_end(&f);
+        ct_windows_free(&windows);
+    }
+    return 0;
+}
+
+/* ---- as stubs do it ---- */
+
+static struct ct_block *begin(void) {
+    struct ct_block *b = lane_thread(&f);
+    assert_int_equal(ct_block_install(b), 0);
+    return b;
+}
+
+/* Records an event; its first argument or result is `value`. */
+static struct ct_detail_note record(struct ct_block *b, uint32_t hook, uint32_t kind, uint64_t value) {
+    struct ct_detail_note note = {.entered = 1};
+    ct_event_note(b, hook, kind, &note);
+    if (b->rules[hook])
+        ct_agent_detail_mark(&note, value, 0, NULL);
+    bool returned = kind == CT_EVENT_RETURN;
+    struct ct_shm_detail *r = (void *)ct_agent_detail_reserve(returned ? b->return_size : b->call_size);
+    if (!r)
+        return note;
+    memset(r, 0, returned ? b->return_size : b->call_size); /* all bytes are written */
+    *(returned ? r->ret.registers : r->call.registers) = value;
+    r->stamp = note.stamp;
+    r->tag = note.tag;
+    r->hook = note.hook;
+    r->check = note.stamp * (uint64_t)(int64_t)CT_DETAIL_MIX ^ ((uint64_t)note.hook << 32 | note.tag) ^ b->detail_key;
+    return note;
+}
+
+static void open_call(struct ct_block *b, uint32_t hook, uint64_t value) {
+    struct ct_shadow *e = b->top++;
+    struct ct_detail_note note = record(b, hook, CT_EVENT_CALL, value);
+    *e = (struct ct_shadow){.slot = 1, .data = (note.stamp & ((1ull << CT_ENTERED_BITS) - 1)) | 1};
+}
+
+static void close_call(struct ct_block *b, uint32_t hook, uint64_t value) {
+    *--b->top = (struct ct_shadow){0};
+    (void)record(b, hook, CT_EVENT_RETURN, value);
+}
+
+static void make_calls(struct ct_block *b, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        open_call(b, 1, i);
+        close_call(b, 1, i);
+    }
+}
+
+static void mark(uint64_t pre_events) {
+    struct ct_windows_ask a = {.ns = ct_clock_now(), .rolls = windows.options.rolls};
+    a.rolls.pre_events = pre_events ? pre_events : a.rolls.pre_events;
+    assert_true(ct_windows_ask(&windows, &a));
+}
+
+/* ---- what was written ---- */
+
+/* How many records of the first thread are those of calls of this hook with this argument; UINT64_MAX: with any. */
+static size_t count_calls(uint64_t hook, uint64_t value) {
+    char path[128];
+    static uint8_t bytes[96 << 20];
+    snprintf(path, sizeof path, "%s/thread_1/detail.atf", f.directory);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    size_t size = fread(bytes, 1, sizeof bytes, file), count = 0;
+    fclose(file);
+    uint32_t last = 0;
+    for (size_t at = 64; at + sizeof(struct atf_detail_call) <= size;) {
+        const struct atf_detail_call *r = (const struct atf_detail_call *)(bytes + at);
+        assert_true(at == 64 || r->event.index_seq > last); /* in the order of events */
+        last = r->event.index_seq;
+        count += r->event.event_type == ATF_DETAIL_CALL && r->function_id == hook + 1 &&
+                 (value == UINT64_MAX || r->registers[0] == value);
+        at += r->event.total_length;
+    }
+    return count;
+}
+
+static void drain(void) {
+    assert_int_equal(ct_drain_start(&f.drain), 0);
+    assert_int_equal(lane_finish_drain(&f), 0);
+}
+
+/* ---- tests ---- */
+
+static size_t kept_with(size_t memory, bool grows) {
+    start(memory, &(struct ct_windows_rolls){.pre_ns = 600 * NS}, grows);
+    ct_detail_publish_rolls(&f.drain);
+    make_calls(begin(), 40000);
+    mark(0);
+    drain();
+    size_t count = count_calls(1, UINT64_MAX);
+    (void)clean(NULL);
+    return count;
+}
+
+/* A thread has a mebibyte by default, and what the pre-roll needs if it is asked for. */
+static void test_memory_is_used(void **state) {
+    (void)state;
+    size_t fixed = kept_with(32 << 20, false), few = kept_with(4 << 20, true), more = kept_with(16 << 20, true);
+    assert_in_range(fixed, 3000, 3500);
+    assert_in_range(few, 2 * (4 << 20) / 3 / (240 + 72) - 2000, (4 << 20) / (240 + 72));
+    assert_true(more > 3 * few);
+    assert_int_equal(kept_with(32 << 20, true), 40000);
+}
+
+/* No more than the pre-roll needs. */
+static void test_small_pre_roll(void **state) {
+    (void)state;
+    start(32 << 20, &(struct ct_windows_rolls){.pre_events = 20000}, true);
+    ct_detail_publish_rolls(&f.drain);
+    make_calls(begin(), 60000);
+    mark(0);
+    drain();
+    assert_int_equal(count_calls(1, UINT64_MAX), 10000);
+    assert_in_range(f.drain.detail ? f.drain.detail->most_bytes : 0, 3 << 20, 6 << 20);
+}
+
+/* Two busy threads have about the same. */
+static void test_threads_share(void **state) {
+    (void)state;
+    start(16 << 20, &(struct ct_windows_rolls){.pre_ns = 600 * NS}, true);
+    ct_detail_publish_rolls(&f.drain);
+    struct ct_block *a = begin(), *b = begin();
+    for (int i = 0; i < 400; i++) {
+        f.lane.control->share = f.lane.segments_of_class[0] / (i < 100 ? 1 : 2); /* as the drain publishes it */
+        assert_int_equal(ct_block_install(a), 0);
+        make_calls(a, 200);
+        assert_int_equal(ct_block_install(b), 0);
+        make_calls(b, i < 100 ? 0 : 200);
+        for (uint32_t k = 0; k < f.lane.segment_count; k++) /* the drain frees what was handed over */
+            if (CT_SEGMENT_STATE(f.lane.segments[k].word) == CT_SEGMENT_FROZEN)
+                ct_lane_free_segment(&f.lane, k);
+    }
+    uint32_t of_a = 0, of_b = 0;
+    for (uint32_t k = 0; k < f.lane.segments_of_class[0]; k++) {
+        of_a += CT_SEGMENT_SLOT(f.lane.segments[k].word) == a->lane_slot && f.lane.segments[k].word;
+        of_b += CT_SEGMENT_SLOT(f.lane.segments[k].word) == b->lane_slot && f.lane.segments[k].word;
+    }
+    assert_in_range(of_a, f.lane.segments_of_class[0] / 2 - 1, f.lane.segments_of_class[0] / 2 + 1);
+    assert_in_range(of_b, f.lane.segments_of_class[0] / 2 - 1, f.lane.segments_of_class[0] / 2 + 1);
+}
+
+/* Their records were overwritten long ago; calls that have returned are not among them. */
+static void test_open_calls(void **state) {
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        start(round ? 1 << 20 : 32 << 20, &(struct ct_windows_rolls){.pre_ns = 1}, false);
+        struct ct_block *b = begin();
+        for (uint64_t i = 0; i < 40; i++)
+            open_call(b, 10 + (uint32_t)i, 1000 + i);
+        make_calls(b, 20000);
+        for (uint32_t i = 39; i >= 20; i--)
+            close_call(b, 10 + i, 0);
+        make_calls(b, 20000);
+        open_call(b, 60, 77);
+        make_calls(b, 20000);
+        mark(10);
+        drain();
+        for (uint32_t i = 0; i < 40; i++)
+            assert_int_equal(count_calls(10 + i, UINT64_MAX), i < 20);
+        assert_int_equal(count_calls(10, 1000), 1);
+        assert_int_equal(count_calls(29, 1019), 1);
+        assert_int_equal(count_calls(60, 77), 1);
+        assert_int_equal(count_calls(1, UINT64_MAX), 5);
+        (void)clean(NULL);
+    }
+}
+
+/* The call whose return is marked, long after its record was overwritten, and before many more events. */
+static void test_marked_call(void **state) {
+    (void)state;
+    start(1 << 20, &(struct ct_windows_rolls){.pre_ns = 1, .post_ns = 1}, false);
+    f.lane.rules[5] = 1;
+    f.lane.control->triggers[0] = (struct ct_shm_trigger){.kind = CT_SHM_ON_RETURN}; /* any value */
+    struct ct_block *b = begin();
+    open_call(b, 5, 4711);
+    make_calls(b, 10000);
+    close_call(b, 5, 9);
+    make_calls(b, 20000); /* nobody has looked yet: what was there at the mark stays */
+    drain();
+    assert_int_equal(windows.marks, 1);
+    assert_int_equal(count_calls(5, 4711), 1);
+}
+
+/* Of two marks that are pending, each has its record, although there is no memory left. */
+static void test_pending_marks(void **state) {
+    (void)state;
+    start(1 << 20, &(struct ct_windows_rolls){.pre_ns = 1, .post_ns = 1}, false);
+    f.lane.rules[5] = 1;
+    f.lane.control->triggers[0] = (struct ct_shm_trigger){.kind = CT_SHM_ON_CALL};
+    struct ct_block *b = begin();
+    for (uint64_t i = 0; i < 3; i++) {
+        open_call(b, 5, 100 + i);
+        close_call(b, 5, 0);
+        make_calls(b, 20000);
+    }
+    drain();
+    for (uint64_t i = 0; i < 3; i++)
+        assert_int_equal(count_calls(5, 100 + i), 1);
+}
+
+static void test_operand_of_mark(void **state) {
+    (void)state;
+    char error[256];
+    struct ct_windows_ask a = {.rolls = {.pre_ns = 1, .post_ns = 2, .post_most = 3}};
+    assert_int_equal(ct_mark_parse("", &a, error, sizeof error), 0);
+    assert_true(a.rolls.pre_ns == 1 && a.rolls.post_ns == 2 && a.rolls.post_most == 3 && !a.label[0]);
+    assert_int_equal(ct_mark_parse("pre-ms=2000 post-ms=0 pre-events=7 label=before = deploy", &a, error, sizeof error),
+                     0);
+    assert_true(a.rolls.pre_ns == 2 * NS && a.rolls.post_ns == 0 && a.rolls.pre_events == 7 && !a.rolls.post_most);
+    assert_string_equal(a.label, "before = deploy");
+    assert_int_equal(ct_mark_parse("pre-events=5", &a, error, sizeof error), 0);
+    assert_true(a.rolls.pre_ns == 0 && a.rolls.pre_events == 5);
+    static const char *const wrong[] = {"pre-ms=",        "pre-ms=x",
+                                        "pre-ms=3600001", "pre-ms=-1",
+                                        "pre-ms=1x",      "pre-events=4294967297",
+                                        "label=",         "label=a\nb",
+                                        "other",          "pre-ms=99999999999999999999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(ct_mark_parse(wrong[i], &a, error, sizeof error), CT_ERR_INVALID_ARGUMENT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_memory_is_used, clean),
+        cmocka_unit_test_teardown(test_small_pre_roll, clean),
+        cmocka_unit_test_teardown(test_threads_share, clean),
+        cmocka_unit_test_teardown(test_open_calls, clean),
+        cmocka_unit_test_teardown(test_marked_call, clean),
+        cmocka_unit_test_teardown(test_pending_marks, clean),
+        cmocka_unit_test(test_operand_of_mark),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
