@@ -97,8 +97,8 @@ static void print_waits(const struct page *p) {
             ct_printer_colour(p->printer, cycle ? CT_COLOUR_RED : CT_COLOUR_BOLD);
             ct_printer_text(p->printer, cycle ? "Deadlock" : "Waiting at the end");
             ct_printer_colour(p->printer, CT_COLOUR_PLAIN);
-            ct_printer_text(p->printer, cycle ? ": each of these threads waits for the next, and the last for the first\n"
-                                              : "\n");
+            ct_printer_text(p->printer,
+                            cycle ? ": each of these threads waits for the next, and the last for the first\n" : "\n");
         }
         print_wait(p, wait);
     }
@@ -137,8 +137,8 @@ static void print_locks(const struct page *p) {
     if (!locks->order_count)
         return;
     ct_printer_colour(p->printer, CT_COLOUR_BOLD);
-    ct_printer_format(p->printer, "%*s  %*s  %*s  %*s  %*s  %s", COUNT_WIDTH, "CALLS", COUNT_WIDTH, "WAITED", TIME_WIDTH,
-                      "TOTAL", TIME_WIDTH, "MAX", TIME_WIDTH, "MAX HELD", "LOCK");
+    ct_printer_format(p->printer, "%*s  %*s  %*s  %*s  %*s  %s", COUNT_WIDTH, "CALLS", COUNT_WIDTH, "WAITED",
+                      TIME_WIDTH, "TOTAL", TIME_WIDTH, "MAX", TIME_WIDTH, "MAX HELD", "LOCK");
     ct_printer_colour(p->printer, CT_COLOUR_PLAIN);
     ct_printer_text(p->printer, "\n");
     for (size_t i = 0; i < locks->order_count && (!p->limit || i < p->limit) && ct_printer_wanted(p->printer); i++) {
@@ -196,11 +196,12 @@ static void print_notes(const struct page *p) {
     }
     if (locks->known == locks->calls)
         return;
-    ct_printer_format(p->printer,
-                      "\nThe lock is known of %s of %s calls: those whose arguments were recorded. Record with --detail "
-                      "always to know all,\nor mark a moment (contrail ctl PID mark, --trigger) to know those around it "
-                      "and the calls that are open then.\n",
-                      ct_text_count(known, locks->known), ct_text_count(calls, locks->calls));
+    ct_printer_format(
+        p->printer,
+        "\nThe lock is known of %s of %s calls: those whose arguments were recorded. Record with --detail "
+        "always to know all,\nor mark a moment (contrail ctl PID mark, --trigger) to know those around it "
+        "and the calls that are open then.\n",
+        ct_text_count(known, locks->known), ct_text_count(calls, locks->calls));
 }
 
 int ct_report_locks(struct ct_trace *trace, const struct ct_select *select, uint64_t limit,

@@ -123,11 +123,8 @@ static void add_gap(struct search *s, uint64_t time_ns, uint64_t sequence) {
         return;
     struct ct_lock_op *op = add_op(s);
     if (op)
-        *op = (struct ct_lock_op){.role = CT_LOCK_GAP,
-                                  .process = s->process,
-                                  .thread = s->thread,
-                                  .sequence = sequence,
-                                  .began_ns = time_ns};
+        *op = (struct ct_lock_op){
+            .role = CT_LOCK_GAP, .process = s->process, .thread = s->thread, .sequence = sequence, .began_ns = time_ns};
 }
 
 static bool read_detail(struct search *s, uint32_t number, enum ct_trace_detail_type type, uint64_t function) {

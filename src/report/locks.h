@@ -31,14 +31,14 @@ struct ct_lock_holder {
 struct ct_lock {
     size_t process;
     uint64_t address;
-    char name[CT_LOCK_NAME];                     /* of the variable, or module+0xoffset; "": in no module */
-    const char *what;                            /* "mutex", "rwlock", "spinlock" */
-    uint64_t locked;                             /* lock calls that fit */
-    uint64_t waited;                             /* of them: when another thread held it */
-    uint64_t total_ns, max_ns;                   /* of the lock calls */
-    uint64_t held_max_ns;                        /* longest time between lock and unlock; 0: none is known */
-    struct ct_lock_pair *pairs;                  /* longest total first */
-    struct ct_lock_holder *holders;              /* at the end */
+    char name[CT_LOCK_NAME];        /* of the variable, or module+0xoffset; "": in no module */
+    const char *what;               /* "mutex", "rwlock", "spinlock" */
+    uint64_t locked;                /* lock calls that fit */
+    uint64_t waited;                /* of them: when another thread held it */
+    uint64_t total_ns, max_ns;      /* of the lock calls */
+    uint64_t held_max_ns;           /* longest time between lock and unlock; 0: none is known */
+    struct ct_lock_pair *pairs;     /* longest total first */
+    struct ct_lock_holder *holders; /* at the end */
     size_t pair_count, holder_count, holder_room;
 };
 
@@ -54,7 +54,7 @@ struct ct_lock_wait {
 
 /* All calls of a function by one caller. */
 struct ct_lock_calls {
-    struct ct_table_key key; /* private */
+    struct ct_table_key key;                            /* private */
     const struct ct_cached_function *function, *caller; /* caller NULL: not known */
     uint64_t calls, known;                              /* known: with a detail record */
     uint64_t total_ns, max_ns, open;
