@@ -94,6 +94,34 @@ int main(void) {
 }
 """
 
+# Only calls around `look` have arguments: the main thread's lock, and that of the other thread, but not the unlock between
+# them.
+WINDOWS = r"""
+#include <pthread.h>
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static __attribute__((noinline)) int look(int i) { volatile int sum = i; return ++sum; }
+static __attribute__((noinline)) int step(int i) { volatile int sum = i; return --sum; }
+static void walk(void) { for (int i = 0; i < 500; i++) step(i); }
+static void *visit(void *arg) {
+    pthread_mutex_lock(&gate);
+    look(2);
+    walk();
+    pthread_mutex_unlock(&gate);
+    return arg;
+}
+int main(void) {
+    pthread_t thread;
+    pthread_mutex_lock(&gate);
+    look(1);
+    walk();
+    pthread_mutex_unlock(&gate);
+    walk();
+    pthread_create(&thread, NULL, visit, NULL);
+    pthread_join(thread, NULL);
+    return 0;
+}
+"""
+
 
 class Locks(session_case.SessionCase):
     def ask(self, *words):
@@ -155,6 +183,13 @@ class Locks(session_case.SessionCase):
         self.assertEqual(rows["pthread_mutex_lock", "pass_gate"]["calls"], 1)
         self.assertEqual(rows["pthread_mutex_lock", "main"]["open"], 1)
         self.assertIn("Record with --detail always", self.ask())
+
+    def test_unlock_without_arguments(self):
+        """Who unlocked something unknown is not taken for a holder."""
+        self.record(self.build("windows", WINDOWS), options=("--trigger", "symbol=look", "--pre-roll-events", "20",
+                                                             "--post-roll-events", "20"))
+        _, locks = self.report("--function", "pthread_mutex_lock")
+        self.assertEqual((locks["gate"]["calls"], locks["gate"]["waited"]), (2, 0))
 
 
 if __name__ == "__main__":
