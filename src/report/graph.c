@@ -237,11 +237,10 @@ static struct ct_graph_function *close_frame(struct walk *w, const struct ct_fra
         if (!row)
             continue;
         row->timed++;
+        row->self_ns += frame->self_ns;
         row->total_ns += ct_frames_close_time(&w->frames, &row->open_time, end_ns);
     }
     struct ct_graph_function *root = r->root;
-    if (root)
-        root->self_ns += frame->self_ns;
     give_back(w, r);
     return root;
 }
@@ -370,7 +369,7 @@ int ct_graph_make(struct ct_graph **out, struct ct_trace *trace, const struct ct
         ct_graph_free(g);
         return status;
     }
-    ct_graph_arrange(g, options->limit);
+    ct_graph_arrange(g, options->sort, options->limit);
     g->names.select = NULL; /* the caller may free it now */
     *out = g;
     return 0;
