@@ -101,7 +101,7 @@ WINDOWS = r"""
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static __attribute__((noinline)) int look(int i) { volatile int sum = i; return ++sum; }
 static __attribute__((noinline)) int step(int i) { volatile int sum = i; return --sum; }
-static void walk(void) { for (int i = 0; i < 500; i++) step(i); }
+static void walk(void) { for (int i = 0; i < 20000; i++) step(i); }
 static void *visit(void *arg) {
     pthread_mutex_lock(&gate);
     look(2);
