@@ -194,6 +194,7 @@ def normal(line):
     """Without what differs from run to run and from machine to machine."""
     line = re.sub(r"\S*session_\w+", "TRACE", line)
     line = re.sub(r"__strlen_\w+", "strlen", line)
+    line = re.sub(r"^Idle ", "", line)  # of the thread that has waited longest, which may be any
     line = re.sub(r"0x[0-9a-f]+", "H", line)
     line = re.sub(r">?\d[\d,.]*( (ns|us|ms|s|KiB|MiB|%)\b)?", "N", line)
     return " ".join(line.replace("N %", "N").split())
