@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* contrail graph: callers and callees of functions. */
 #include "cli/command.h"
+#include "cli/graph_flame.h"
 #include "cli/reading.h"
 #include "cli/selection.h"
 #include "report/graph.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct options {
     int sort;
     uint64_t depth, limit;
     struct ct_selection selection;
     struct ct_option_list directories;
-    bool json, full_names, mangled, allow_damaged;
+    bool flame, json, full_names, mangled, allow_damaged;
 };
 
 /* ---- the trees ---- */
@@ -152,24 +155,17 @@ static int print_graph(const struct ct_trace *trace, const struct ct_graph *g, c
 
 /* ---- the command ---- */
 
-static int graph_trace(struct ct_trace *trace, const char *glob, struct options *o) {
-    struct ct_graph_options options = {
+static int graph_functions(struct ct_trace *trace, const char *glob, const struct options *o,
+                           const struct ct_select *select) {
+    const struct ct_graph_options options = {
+        .select = *select,
         .sort = (enum ct_graph_sort)o->sort,
         .limit = o->limit,
-        .depth = o->depth,
+        .depth = o->depth ? o->depth : 1,
         .directories = o->directories.items,
     };
     struct ct_graph *graph;
-    int code = ct_selection_apply(&o->selection, trace, &options.select);
-    const char **functions = code < 0 ? calloc(o->selection.functions.count + 2, sizeof *functions) : NULL;
-    if (code >= 0 || !functions)
-        return code >= 0 ? code : ct_message_fail(CT_ERR_NO_MEMORY, NULL);
-    functions[0] = glob;
-    for (size_t i = 0; i < o->selection.functions.count; i++)
-        functions[i + 1] = o->selection.functions.items[i];
-    options.select.functions = functions;
-    int status = ct_graph_make(&graph, trace, &options);
-    free(functions);
+    int code, status = ct_graph_make(&graph, trace, &options);
     if (status)
         return ct_reading_fail(trace, status);
     if (!graph->function_count) {
@@ -186,6 +182,53 @@ static int graph_trace(struct ct_trace *trace, const char *glob, struct options 
     return code;
 }
 
+static int graph_trace(struct ct_trace *trace, const char *glob, struct options *o) {
+    struct ct_select select;
+    int code = ct_selection_apply(&o->selection, trace, &select);
+    size_t count = o->selection.functions.count;
+    const char **functions = code < 0 ? calloc(count + 2, sizeof *functions) : NULL;
+    if (code >= 0 || !functions)
+        return code >= 0 ? code : ct_message_fail(CT_ERR_NO_MEMORY, NULL);
+    for (size_t i = 0; i < count; i++)
+        functions[i] = o->selection.functions.items[i];
+    functions[count] = glob;
+    select.functions = count || glob ? functions : NULL;
+    if (o->flame) {
+        const struct ct_flame_options options = {
+            .select = select, .sort = (enum ct_graph_sort)o->sort, .directories = o->directories.items};
+        code = ct_graph_flame(trace, &options, o->depth, glob);
+    } else {
+        code = graph_functions(trace, glob, o, &select);
+    }
+    free(functions);
+    return code;
+}
+
+static bool is_directory(const char *path) {
+    char inside[PATH_MAX];
+    int length = snprintf(inside, sizeof inside, "%s/.", path);
+    return length > 0 && (size_t)length < sizeof inside && !access(inside, F_OK);
+}
+
+/* Finds out which operand is the function; NULL: none. With --flame, a single operand that is a directory is the trace:
+ * asked with the user's own rights. Returns -1 to continue, otherwise the exit code, after a message. */
+static int split_operands(const struct options *o, struct ct_operands *operands, const char **glob) {
+    const char *mistake = NULL;
+    if (!operands->count && !o->flame)
+        mistake = "graph needs FUNCTION-GLOB, or --flame; `contrail graph --help` explains it";
+    else if (o->flame && o->json)
+        mistake = "--flame is a picture; leave out --json, or use `contrail export --format folded`";
+    if (mistake) {
+        ct_message_error("%s", mistake);
+        return CT_EXIT_USAGE;
+    }
+    bool only_trace = !operands->count || (operands->count == 1 && o->flame && is_directory(operands->at[0]));
+    *glob = only_trace ? NULL : operands->at[0];
+    if (!only_trace)
+        *operands = (struct ct_operands){.count = operands->count - 1, .at = operands->at + 1};
+    return -1;
+}
+
 static int run_graph(int argc, char **argv) {
     struct options options = {0};
     struct ct_operands operands;
@@ -193,15 +236,18 @@ static int run_graph(int argc, char **argv) {
     int code = ct_options_parse(&ct_command_graph, argc, argv, &options, &operands);
     if (code >= 0)
         return code;
-    code = ct_selection_check(&options.selection);
+    const char *glob;
+    code = split_operands(&options, &operands, &glob);
     if (code < 0)
-        code = ct_reading_open(&trace, &(struct ct_operands){.count = operands.count - 1, .at = operands.at + 1});
+        code = ct_selection_check(&options.selection);
+    if (code < 0)
+        code = ct_reading_open(&trace, &operands);
     if (code < 0) {
         if (options.full_names)
             ct_printer_keep_names();
         if (options.mangled)
             ct_trace_keep_mangled(trace);
-        code = ct_reading_close(trace, graph_trace(trace, operands.at[0], &options), options.allow_damaged);
+        code = ct_reading_close(trace, graph_trace(trace, glob, &options), options.allow_damaged);
     }
     ct_selection_finish(&options.selection);
     ct_options_release(&ct_command_graph, &options);
@@ -220,9 +266,12 @@ static const struct ct_option option_table[] = {
      "sort functions, callers and callees by this column; self adds the column SELF", .initial = "total",
      .choices = sort_names},
     {"depth", 'd', CT_OPTION_NUMBER, offsetof(struct options, depth), "N",
-     "follow callers and callees over N calls, up to 16", .initial = "1", .min = 1, .max = CT_GRAPH_MAX_DEPTH},
+     "follow callers and callees over N calls, up to 16 (default: 1); with --flame, N rows of calls (default: all)",
+     .min = 1, .max = CT_GRAPH_MAX_DEPTH},
     {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N",
      "print at most N functions, and N callers and callees of each; 0: all", .initial = "20"},
+    {"flame", 0, CT_OPTION_FLAG, offsetof(struct options, flame), NULL,
+     "draw a flame graph of all stacks, or of those that begin at the functions"},
     CT_OPTIONS_SELECTION(struct options, 'f', "functions whose name matches, too",
                          "only functions of modules whose file name matches; callers and callees may be in any module"),
     {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
@@ -240,8 +289,7 @@ const struct ct_command ct_command_graph = {
     .group = CT_GROUP_READ,
     .run = run_graph,
     .summary = "show the callers and callees of functions",
-    .operands = "FUNCTION-GLOB [TRACE]",
-    .min_operands = 1,
+    .operands = "[FUNCTION-GLOB] [TRACE]",
     .max_operands = 2,
     .description =
         "Prints the callers and callees of each function whose name matches. TRACE is a session or a pid_N directory; "
@@ -254,6 +302,12 @@ const struct ct_command ct_command_graph = {
         "A function that calls itself is among its own callers and callees. Nested calls count once in the time of a "
         "row, so with recursion the shares of several rows may add up to more than 100 %. Only recorded functions "
         "appear: a caller is the innermost recorded one.\n\n"
+        "With --flame, FUNCTION-GLOB may be left out (a single operand that is a directory is the TRACE). Each row is "
+        "a "
+        "depth, callers above callees; boxes are as wide as the time in their functions, with its share of all time "
+        "that is shown. Equal stacks of all selected threads are one. Functions of one caller that are too small for "
+        "boxes share one: +N. --sort orders the boxes below each box; --limit has no effect. Pipes get 80 columns, or "
+        "COLUMNS, and ASCII brackets instead of colours.\n\n"
         "--from, --to, --thread, --process and --where select calls of these functions as in all reading commands "
         "(contrail(1), SELECTION); their callers and callees need not fit.\n\n"
         "C++ and Rust names are demangled; the GLOB matches the whole name, the name without its parameters, or "
@@ -268,5 +322,7 @@ const struct ct_command ct_command_graph = {
                 "contrail graph malloc -m 'libc.so*' --thread 'worker-*' traces/session_20250102_030405\n"
                 "contrail graph work --where 'duration > 1ms'\n"
                 "contrail graph 'handle_*' --sort self\n"
+                "contrail graph --flame\n"
+                "contrail graph --flame 'handle_*' --thread 'worker-*' --from 1.5s\n"
                 "contrail graph work --json",
 };

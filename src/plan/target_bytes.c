@@ -24,6 +24,7 @@ struct ct_target_bytes ct_target_module_bytes(const struct ct_target_module *mod
         if (end <= start)
             continue;
         reach = end;
+        bytes.known += is_part(f) ? 0 : end - start;
         if (!f->skip)
             bytes.hooked += end - start;
         else if (is_part(f))

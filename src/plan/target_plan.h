@@ -64,10 +64,10 @@ struct ct_target_region {
     uint8_t *bytes;
 };
 
-/* Coverage in bytes: of a module's code, without parts of functions, and of the functions of it that are recorded. The
- * padding after a function counts as its own. */
+/* Coverage in bytes: of a module's code, without parts of functions, of the functions of it that are known, and of those
+ * that are recorded. The padding after a function counts as its own. */
 struct ct_target_bytes {
-    uint64_t code, hooked;
+    uint64_t code, known, hooked;
 };
 struct ct_target_bytes ct_target_module_bytes(const struct ct_target_module *module);
 

@@ -46,6 +46,7 @@ struct ct_graph_node {
     size_t child_count, child_capacity;
     size_t shown;         /* children before the limit */
     uint64_t child_calls; /* of all children */
+    unsigned depth;       /* nodes above it */
 };
 
 struct ct_graph_function {
@@ -71,5 +72,9 @@ void ct_graph_json(const struct ct_graph *graph, const struct ct_trace *trace, s
 void ct_graph_arrange(struct ct_graph *graph, enum ct_graph_sort sort, uint64_t limit);
 /* Returns the row for `known` below `parent`; adds it when there is none. NULL: out of memory. */
 struct ct_graph_node *ct_graph_child(struct ct_graph_node *parent, const struct ct_cached_function *known);
+/* Sorts what is below the node, and counts what the limit leaves. */
+void ct_graph_arrange_node(struct ct_graph_node *node, enum ct_graph_sort sort, uint64_t limit);
+/* Frees what is below the node. */
+void ct_graph_free_children(struct ct_graph_node *node);
 
 #endif

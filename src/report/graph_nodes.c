@@ -21,6 +21,7 @@ struct ct_graph_node *ct_graph_child(struct ct_graph_node *parent, const struct 
     if (!child)
         return NULL;
     child->known = known;
+    child->depth = parent->depth + 1;
     parent->children[parent->child_count++] = child;
     return child;
 }
@@ -75,14 +76,14 @@ static size_t shown_count(size_t count, uint64_t limit) {
     return limit && count > limit ? (size_t)limit : count;
 }
 
-static void arrange_node(struct ct_graph_node *node, enum ct_graph_sort sort, uint64_t limit) {
+void ct_graph_arrange_node(struct ct_graph_node *node, enum ct_graph_sort sort, uint64_t limit) {
     if (node->child_count)
         qsort_r(node->children, node->child_count, sizeof(struct ct_graph_node *), compare_children, &sort);
     node->shown = shown_count(node->child_count, limit);
     node->child_calls = 0;
     for (size_t i = 0; i < node->child_count; i++) {
         node->child_calls += node->children[i]->calls;
-        arrange_node(node->children[i], sort, limit);
+        ct_graph_arrange_node(node->children[i], sort, limit);
     }
 }
 
@@ -91,9 +92,17 @@ void ct_graph_arrange(struct ct_graph *g, enum ct_graph_sort sort, uint64_t limi
         qsort_r(g->functions, g->function_count, sizeof(struct ct_graph_function *), compare_functions, &sort);
     g->shown = shown_count(g->function_count, limit);
     for (size_t i = 0; i < g->function_count; i++) {
-        arrange_node(&g->functions[i]->callers, sort, limit);
-        arrange_node(&g->functions[i]->callees, sort, limit);
+        ct_graph_arrange_node(&g->functions[i]->callers, sort, limit);
+        ct_graph_arrange_node(&g->functions[i]->callees, sort, limit);
     }
+}
+
+void ct_graph_free_children(struct ct_graph_node *node) {
+    for (size_t i = 0; i < node->child_count; i++) {
+        ct_graph_free_children(node->children[i]);
+        free(node->children[i]);
+    }
+    free(node->children);
 }
 
 /* ---- JSON ---- */

@@ -7,6 +7,7 @@ through $PAGER. In a pipe none of this happens, and the command ends quietly if 
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -67,6 +68,19 @@ def narrow(contrail, directory):
     check("COLUMNS replaces the width", head(80, COLUMNS="130") == whole, head(80, COLUMNS="130"))
 
 
+def flame(contrail, directory):
+    """The picture has the width of the terminal, and a colour for each box."""
+    for width in (40, 90):
+        out, code = on_terminal([contrail, "graph", "--flame", WHOLE], directory, width, PAGER="cat", NO_COLOR="1")
+        rows = out.split("\n\n")[0].splitlines()
+        check(f"the flame graph has {width} columns", code == 0 and max(map(len, rows)) == width == len(rows[0]), out)
+    out, _ = on_terminal([contrail, "graph", "--flame", WHOLE], directory, 90, PAGER="cat")
+    rows = out.split("\n\n")[0].splitlines()
+    check("the flame graph has colours", all("\033[30;" in row and "[main" not in row for row in rows), out)
+    plain = re.sub(r"\033\[[0-9;]*m", "", rows[0])
+    check("the flame graph has the width with colours, too", len(plain) == 90, plain)
+
+
 def terminal(contrail, directory):
     for command in ("report", "replay"):
         out, code = on_terminal([contrail, command, WHOLE], directory, 90, PAGER="cat", NO_COLOR="1")
@@ -85,6 +99,7 @@ def terminal(contrail, directory):
     out, _ = on_terminal([contrail, "report", WHOLE], directory, 120, PAGER="cat", NO_COLOR="1", LC_ALL="C")
     check("without UTF-8, names end with dots", "..." in out and out.isascii(), out)
     narrow(contrail, directory)
+    flame(contrail, directory)
     out, code = on_terminal([contrail, "replay", WHOLE], directory, 120, PAGER="sed 's/^/PAGED /'", NO_COLOR="1")
     check("replay goes through $PAGER", code == 0 and all(line.startswith("PAGED ") for line in out.splitlines()), out)
     out, code = on_terminal([contrail, "replay", WHOLE], directory, 120, PAGER="head -n 1", NO_COLOR="1")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""skipped.py CONTRAIL PROGRAM: nothing is missing silently. Functions without a hook are named with their reason, and
+"""skipped.py CONTRAIL PROGRAM NAMELESS: nothing is missing silently. Functions without a hook are named with their reason, and
 a report says which of them are perhaps called often."""
 
 import json
@@ -13,6 +13,7 @@ import unittest
 
 CONTRAIL = os.path.abspath(sys.argv.pop(1))
 PROGRAM = os.path.abspath(sys.argv.pop(1))
+NAMELESS = os.path.abspath(sys.argv.pop(1))
 
 
 def run(*words):
@@ -80,6 +81,16 @@ class Skipped(unittest.TestCase):
         self.assertEqual(less["coverage"]["code_bytes"], cover["code_bytes"])
         self.assertLess(less["coverage"]["hooked_bytes"], cover["hooked_bytes"] / 2)
         self.assertIn("% of the code's bytes", run("info", self.trace))
+
+    def test_missing_tables_are_reported(self):
+        place = tempfile.mkdtemp(dir=self.dir.name)
+        result = subprocess.run([CONTRAIL, "spawn", "-o", place, NAMELESS], capture_output=True, text=True, timeout=120)
+        self.assertIn("the tables of 1 module name only 0 functions for 128 KiB of code", result.stderr)
+        self.assertNotIn("--only", result.stderr)
+        result = subprocess.run([CONTRAIL, "spawn", "--only", "nothing", "-o", place, self.program],
+                                capture_output=True, text=True, timeout=120)
+        self.assertIn("no function matches --only", result.stderr)
+        self.assertNotIn("the tables of", result.stderr)
 
 
 if __name__ == "__main__":

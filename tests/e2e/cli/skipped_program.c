@@ -18,11 +18,11 @@ __asm__(".text\n"
         "  ret\n"
         ".size after_it, . - after_it\n");
 
-__attribute__((noipa)) static void often(void) {
+__attribute__((noinline)) static void often(void) {
     no_room();
 }
 
-__attribute__((noipa)) static void seldom(void) {
+__attribute__((noinline)) static void seldom(void) {
     after_it();
 }
 
