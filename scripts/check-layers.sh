@@ -25,6 +25,8 @@ src/isa/host.h                   chooses
 src/isa/machine.c                chooses
 src/isa/machine.h                the tables of both
 src/os/linux/syscall_arch.h      chooses
+src/symbols/branches.c           chooses
+src/symbols/branches.h           of both
 src/symbols/parameters.h         the conventions of both
 src/symbols/parameters_places.c  chooses
 '

@@ -12,7 +12,7 @@ struct options {
     uint64_t limit, min_change, next;
     struct ct_selection selection;
     struct ct_option_list directories, more[CT_DIFF_SIDES];
-    bool json, mangled, all, allow_damaged;
+    bool json, full_names, mangled, all, allow_damaged;
 };
 
 /* ---- the table ---- */
@@ -27,7 +27,7 @@ static void print_name(struct ct_printer *printer, const char *name, const char 
     size_t room = 0;
     if (printer->width)
         room = (size_t)printer->width > used + LEAST_ROOM ? (size_t)printer->width - used : LEAST_ROOM;
-    size_t took = ct_printer_name(printer, name, room);
+    size_t took = ct_printer_function(printer, name, room);
     if (*module && (!room || took + strlen(module) + 3 <= room)) {
         ct_printer_colour(printer, CT_COLOUR_DIM);
         ct_printer_text(printer, " [");
@@ -274,6 +274,8 @@ static int run_diff(int argc, char **argv) {
         return code;
     code = ct_selection_check(&options.selection);
     ct_reading_drop_rights(&operands);
+    if (options.full_names)
+        ct_printer_keep_names();
     if (code < 0)
         code = open_traces(&traces, &options, &operands);
     if (code < 0)
@@ -311,6 +313,7 @@ static const struct ct_option option_table[] = {
     {"all", 'a', CT_OPTION_FLAG, offsetof(struct options, all), NULL,
      "print functions too whose times differ by no more than noise"},
     CT_OPTION_MANGLED(struct options),
+    CT_OPTION_FULL_NAMES(struct options),
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON, times in nanoseconds"},
     CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},

@@ -4,6 +4,7 @@
 #include "cli/info_crash.h"
 #include "cli/info_damage.h"
 #include "cli/info_idle.h"
+#include "cli/info_skipped.h"
 #include "cli/info_tree.h"
 #include "cli/reading.h"
 #include "report/info.h"
@@ -18,7 +19,7 @@ enum { SHORT_LIST = 10, LABEL = 11, MANY_PROCESSES = 3 };
 #define COUNT_AT_ONCE UINT64_C(20000000)
 
 struct options {
-    bool json, all, count, allow_damaged;
+    bool json, all, count, skipped, allow_damaged, full_names;
     struct ct_option_list processes;
 };
 
@@ -194,6 +195,9 @@ static void print_coverage(const struct page *p) {
                       ct_text_count(b, info->functions), ct_text_percent(c, info->hooked, info->functions));
     if (info->entry_only)
         ct_printer_format(p->printer, ", %s of them on entry only", ct_text_count(a, info->entry_only));
+    if (info->code_bytes)
+        ct_printer_format(p->printer, "; %s of the code's bytes",
+                          ct_text_percent(c, info->hooked_bytes, info->code_bytes));
     ct_printer_text(p->printer, "\n");
 }
 
@@ -425,7 +429,7 @@ static bool count_wanted(const struct ct_trace *trace, const struct options *opt
     uint64_t events = 0;
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
         events += ct_trace_thread_at(trace, i)->event_count;
-    return options->count || events <= COUNT_AT_ONCE;
+    return !options->skipped && (options->count || events <= COUNT_AT_ONCE);
 }
 
 static bool is_selected(const struct ct_trace *trace, const struct options *options, size_t process) {
@@ -452,7 +456,10 @@ static int print_pages(struct ct_printer *printer, struct ct_trace *trace, const
             return status;
         if (printed++)
             ct_printer_text(printer, "\n");
-        print_page(&(struct page){printer, trace, facts, info, options});
+        if (options->skipped)
+            ct_info_skipped_print(printer, trace, info, i);
+        else
+            print_page(&(struct page){printer, trace, facts, info, options});
         ct_info_free(info);
     }
     return 0;
@@ -492,7 +499,7 @@ static int print_session(struct ct_printer *printer, struct ct_trace *trace, con
 
 static int print_text(struct ct_trace *trace, const struct ct_facts *facts, const struct options *options) {
     static struct ct_printer printer;
-    bool session = facts->process_count > 1 && !options->processes.count;
+    bool session = facts->process_count > 1 && !options->processes.count && !options->skipped;
     ct_printer_open(&printer, true);
     ct_info_damage_print(&printer, trace, options->all);
     int status = (session ? print_session : print_pages)(&printer, trace, facts, options);
@@ -523,7 +530,10 @@ static int print_json(struct ct_trace *trace, const struct ct_facts *facts, cons
         status = ct_info_make(&info, trace, facts, i, count_wanted(trace, options));
         if (status)
             break;
-        ct_info_json(info, trace, facts, &json);
+        if (options->skipped)
+            ct_info_skipped_json(&json, trace, info, i);
+        else
+            ct_info_json(info, trace, facts, &json);
         ct_info_free(info);
     }
     ct_json_end(&json, ']');
@@ -542,6 +552,8 @@ static int run_info(int argc, char **argv) {
         code = ct_reading_open_unchecked(&trace, &operands);
     if (code >= 0)
         return code;
+    if (options.full_names)
+        ct_printer_keep_names();
     int status = ct_facts_load(&facts, trace);
     if (status) {
         code = ct_reading_fail(trace, status);
@@ -565,9 +577,12 @@ static const struct ct_option option_table[] = {
      "list all processes, threads and modules, and each module's skipped functions by reason"},
     {"count", 0, CT_OPTION_FLAG, offsetof(struct options, count), NULL,
      "count calls, returns and exceptions even in a trace of more than 20 million events"},
+    {"skipped", 0, CT_OPTION_FLAG, offsetof(struct options, skipped), NULL,
+     "list each function that is not hooked instead, by module, with the reason"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print everything as JSON"},
     {"process", 'p', CT_OPTION_LIST, offsetof(struct options, processes), "PID|GLOB",
      "only processes with this number, or whose program's name matches"},
+    CT_OPTION_FULL_NAMES(struct options),
     CT_OPTION_ALLOW_DAMAGED(struct options),
     {0},
 };
@@ -592,5 +607,6 @@ const struct ct_command ct_command_info = {
     .examples = "contrail info\n"
                 "contrail info --process make\n"
                 "contrail info --all traces/session_20250102_030405\n"
+                "contrail info --skipped | grep TOO_SHORT\n"
                 "contrail info --json | python3 -m json.tool",
 };

@@ -13,7 +13,7 @@ struct options {
     struct ct_option_list directories;
     uint64_t depth, min_duration, limit;
     int clock;
-    bool absolute, show_module, mangled, args, json, blocks, insns, allow_damaged;
+    bool absolute, show_module, full_names, mangled, args, json, blocks, insns, allow_damaged;
 };
 
 static size_t count_selected(const struct ct_trace *trace, const struct ct_replay_options *options) {
@@ -157,6 +157,8 @@ static int run_replay(int argc, char **argv) {
     if (code < 0)
         code = ct_reading_open(&trace, &operands);
     if (code < 0) {
+        if (options.full_names)
+            ct_printer_keep_names();
         if (options.mangled)
             ct_trace_keep_mangled(trace);
         code = ct_reading_close(trace, replay_trace(trace, &options), options.allow_damaged);
@@ -190,6 +192,7 @@ static const struct ct_option option_table[] = {
     CT_OPTION_CLOCK(struct options),
     CT_OPTION_SHOW_MODULE(struct options),
     CT_OPTION_MANGLED(struct options),
+    CT_OPTION_FULL_NAMES(struct options),
     {"args", 'a', CT_OPTION_FLAG, offsetof(struct options, args), NULL,
      "print arguments and results of calls, where they were recorded"},
     {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
@@ -239,7 +242,9 @@ const struct ct_command ct_command_replay = {
         "between threads is no more exact than that. --function shows the blocks of matching calls and functions, "
         "--module those of matching modules.\n\n"
         "On a terminal the output goes through $PAGER (less -R). C++ and Rust names are demangled; GLOBs match the "
-        "name as it is shown, without its parameters, or mangled.",
+        "whole name, the name without its parameters, or mangled. Lines show one level of template arguments, without "
+        "defaults, and "
+        "std::string for its long name; --full-names shows all, and JSON has all.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 done, 64 usage, 65 parts of the trace are missing, 69 there is no such trace or thread",

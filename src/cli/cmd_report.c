@@ -3,7 +3,9 @@
 #include "cli/command.h"
 #include "cli/reading.h"
 #include "cli/report_blocks.h"
+#include "cli/report_locks.h"
 #include "cli/report_slowest.h"
+#include "cli/report_unhooked.h"
 #include "cli/report_values.h"
 #include "cli/selection.h"
 #include "report/functions.h"
@@ -17,68 +19,89 @@ struct options {
     uint64_t limit, min_calls, slowest;
     struct ct_selection selection;
     struct ct_option_list directories;
-    bool args, per_thread, json, csv, mangled, lines, inlines, blocks, allow_damaged;
+    bool args, full_names, per_thread, json, csv, mangled, lines, inlines, blocks, locks, allow_damaged;
 };
 
 /* ---- the table ---- */
 
-/* Columns of times, in the order of the table. */
+/* Columns of times, in the order of the table. Where a terminal is narrow, those with a `rank` go: 1 first. */
 static const struct {
     const char *title;
     size_t offset;
+    enum ct_report_sort sort; /* this column is never left out when the rows are sorted by it */
+    int rank;
 } columns[] = {
-    {"TOTAL", offsetof(struct ct_report_row, total_ns)},
-    {"SELF", offsetof(struct ct_report_row, self_ns)},
-    {"AVG", offsetof(struct ct_report_row, avg_ns)},
-    {"MAX", offsetof(struct ct_report_row, max_ns)},
-    {"P50", offsetof(struct ct_report_row, p50_ns)},
-    {"P95", offsetof(struct ct_report_row, p95_ns)},
-    {"P99", offsetof(struct ct_report_row, p99_ns)},
+    {"TOTAL", offsetof(struct ct_report_row, total_ns), CT_REPORT_BY_TOTAL, 0},
+    {"SELF", offsetof(struct ct_report_row, self_ns), CT_REPORT_BY_SELF, 0},
+    {"AVG", offsetof(struct ct_report_row, avg_ns), CT_REPORT_BY_AVG, 5},
+    {"MAX", offsetof(struct ct_report_row, max_ns), CT_REPORT_BY_MAX, 4},
+    {"P50", offsetof(struct ct_report_row, p50_ns), CT_REPORT_BY_P50, 1},
+    {"P95", offsetof(struct ct_report_row, p95_ns), CT_REPORT_BY_P95, 2},
+    {"P99", offsetof(struct ct_report_row, p99_ns), CT_REPORT_BY_P99, 3},
     /* only where switches were recorded: */
-    {"CPU", offsetof(struct ct_report_row, cpu_ns)},
-    {"BLOCKED", offsetof(struct ct_report_row, blocked_ns)},
-    {"PREEMPT", offsetof(struct ct_report_row, preempted_ns)},
+    {"CPU", offsetof(struct ct_report_row, cpu_ns), CT_REPORT_BY_CPU, 8},
+    {"BLOCKED", offsetof(struct ct_report_row, blocked_ns), CT_REPORT_BY_BLOCKED, 7},
+    {"PREEMPT", offsetof(struct ct_report_row, preempted_ns), CT_REPORT_BY_PREEMPTED, 6},
 };
-enum { COLUMN_COUNT = sizeof columns / sizeof columns[0], CPU_COLUMNS = 3, TIME_WIDTH = 8, GAP = 2, LEAST_ROOM = 20 };
+enum { COLUMN_COUNT = sizeof columns / sizeof columns[0], CPU_COLUMNS = 3, SELF_COLUMN = 1, LAST_RANK = 8 };
+/* Columns are left out until a function has the wanted room. */
+enum { TIME_WIDTH = 8, SHARE_WIDTH = 6, GAP = 2, LEAST_ROOM = 20, WANTED_ROOM = 30 };
 
 struct table {
     struct ct_printer *printer;
     const struct ct_trace *trace;
     const struct ct_report *report;
     int calls_width, thread_width; /* thread 0: not shown */
-    int columns;
+    bool shown[COLUMN_COUNT];
     bool lines, inlines;
     const struct ct_values *values; /* NULL: not wanted */
 };
 
+/* Where functions begin; lines under a row begin there too. */
+static size_t indent_of(const struct table *t) {
+    size_t used = (size_t)t->calls_width + GAP + SHARE_WIDTH + GAP;
+    for (int i = 0; i < COLUMN_COUNT; i++)
+        used += t->shown[i] ? GAP + TIME_WIDTH : 0;
+    return used + (t->thread_width ? (size_t)t->thread_width + GAP : 0);
+}
+
+static void choose_columns(struct table *t, enum ct_report_sort sort) {
+    for (int i = 0; i < COLUMN_COUNT; i++)
+        t->shown[i] = t->report->cpu_threads || i < COLUMN_COUNT - CPU_COLUMNS;
+    for (int rank = 1; t->printer->width && rank <= LAST_RANK; rank++)
+        for (int i = 0; i < COLUMN_COUNT; i++)
+            if (columns[i].rank == rank && columns[i].sort != sort &&
+                indent_of(t) + WANTED_ROOM > (size_t)t->printer->width)
+                t->shown[i] = false;
+}
+
 static struct table measure_table(struct ct_printer *printer, const struct ct_trace *trace,
-                                  const struct ct_report *report, bool per_thread) {
+                                  const struct ct_report *report, const struct options *o) {
     struct table t = {.printer = printer, .trace = trace, .report = report, .calls_width = 7};
-    t.columns = report->cpu_threads ? COLUMN_COUNT : COLUMN_COUNT - CPU_COLUMNS;
     char text[64];
     for (size_t i = 0; i < report->row_count; i++) {
         const struct ct_report_row *row = &report->rows[i];
         int calls = (int)strlen(ct_text_count(text, row->calls));
-        int thread = per_thread ? ct_reading_thread_text(text, sizeof text, ct_trace_thread_at(trace, row->thread)) : 0;
+        int thread =
+            o->per_thread ? ct_reading_thread_text(text, sizeof text, ct_trace_thread_at(trace, row->thread)) : 0;
         t.calls_width = calls > t.calls_width ? calls : t.calls_width;
         t.thread_width = thread > t.thread_width ? thread : t.thread_width;
     }
-    if (per_thread && t.thread_width < 6)
+    if (o->per_thread && t.thread_width < 6)
         t.thread_width = 6;
+    choose_columns(&t, (enum ct_report_sort)o->sort);
     return t;
 }
 
 /* Columns left for the function. 0: unlimited. */
 static size_t name_room(const struct table *t) {
-    int used = t->calls_width + t->columns * (GAP + TIME_WIDTH) + GAP + (t->thread_width ? t->thread_width + GAP : 0);
-    if (!t->printer->width)
-        return 0;
-    return t->printer->width > used + LEAST_ROOM ? (size_t)(t->printer->width - used) : LEAST_ROOM;
+    size_t used = indent_of(t), width = (size_t)t->printer->width;
+    return !width ? 0 : width > used + LEAST_ROOM ? width - used : LEAST_ROOM;
 }
 
 /* Leaves out the module where there is no room for it. */
 static void print_function(const struct table *t, const struct ct_report_row *row) {
-    size_t room = name_room(t), took = ct_printer_name(t->printer, row->name, room);
+    size_t room = name_room(t), took = ct_printer_function(t->printer, row->name, room);
     if (!*row->module || (room && took + strlen(row->module) + 3 > room))
         return;
     ct_printer_colour(t->printer, CT_COLOUR_DIM);
@@ -91,19 +114,17 @@ static void print_function(const struct table *t, const struct ct_report_row *ro
 static void print_head(const struct table *t) {
     ct_printer_colour(t->printer, CT_COLOUR_BOLD);
     ct_printer_format(t->printer, "%*s", t->calls_width, "CALLS");
-    for (int i = 0; i < t->columns; i++)
-        ct_printer_format(t->printer, "%*s%*s", GAP, "", TIME_WIDTH, columns[i].title);
+    for (int i = 0; i < COLUMN_COUNT; i++) {
+        if (t->shown[i])
+            ct_printer_format(t->printer, "%*s%*s", GAP, "", TIME_WIDTH, columns[i].title);
+        if (i == SELF_COLUMN)
+            ct_printer_format(t->printer, "%*s%*s", GAP, "", SHARE_WIDTH, "%");
+    }
     if (t->thread_width)
         ct_printer_format(t->printer, "%*s%-*s", GAP, "", t->thread_width, "THREAD");
     ct_printer_format(t->printer, "%*s%s", GAP, "", "FUNCTION");
     ct_printer_colour(t->printer, CT_COLOUR_PLAIN);
     ct_printer_text(t->printer, "\n");
-}
-
-/* Lines under a row begin at the column of its function. */
-static size_t indent_of(const struct table *t) {
-    return (size_t)t->calls_width + (size_t)t->columns * (GAP + TIME_WIDTH) + GAP +
-           (t->thread_width ? (size_t)t->thread_width + GAP : 0);
 }
 
 /* Prints one line each, under the row. */
@@ -113,7 +134,7 @@ static void print_inlines(const struct table *t, const char *inlines) {
         char *name = strndup(inlines, length), *display = name ? ct_demangle(name) : NULL;
         ct_printer_spaces(t->printer, indent_of(t));
         ct_printer_text(t->printer, "  inlined: ");
-        ct_printer_name(t->printer, display ? display : name ? name : "", 0);
+        ct_printer_function(t->printer, display ? display : name ? name : "", 0);
         ct_printer_text(t->printer, "\n");
         free(display);
         free(name);
@@ -124,9 +145,13 @@ static void print_inlines(const struct table *t, const char *inlines) {
 static void print_row(const struct table *t, const struct ct_report_row *row) {
     char text[64];
     ct_printer_format(t->printer, "%*s", t->calls_width, ct_text_count(text, row->calls));
-    for (int i = 0; i < t->columns; i++) {
+    for (int i = 0; i < COLUMN_COUNT; i++) {
         uint64_t ns = *(const uint64_t *)((const char *)row + columns[i].offset);
-        ct_printer_format(t->printer, "%*s%*s", GAP, "", TIME_WIDTH, row->timed ? ct_text_time(text, ns) : "-");
+        if (t->shown[i])
+            ct_printer_format(t->printer, "%*s%*s", GAP, "", TIME_WIDTH, row->timed ? ct_text_time(text, ns) : "-");
+        if (i == SELF_COLUMN)
+            ct_printer_format(t->printer, "%*s%*s", GAP, "", SHARE_WIDTH,
+                              row->timed ? ct_text_percent(text, ns, t->report->self_ns) : "-");
     }
     if (t->thread_width) {
         ct_reading_thread_text(text, sizeof text, ct_trace_thread_at(t->trace, row->thread));
@@ -190,7 +215,7 @@ static int print_table(const struct ct_trace *trace, const struct ct_report *rep
                        const struct ct_values *values) {
     static struct ct_printer printer;
     ct_printer_open(&printer, true);
-    struct table t = measure_table(&printer, trace, report, o->per_thread);
+    struct table t = measure_table(&printer, trace, report, o);
     t.lines = o->lines;
     t.inlines = o->inlines;
     t.values = values;
@@ -199,6 +224,8 @@ static int print_table(const struct ct_trace *trace, const struct ct_report *rep
         print_row(&t, &report->rows[i]);
     print_counts(&t);
     print_notes(&t);
+    if (!o->per_thread)
+        ct_report_unhooked_print(&printer, trace, report, o->directories.items);
     return ct_printer_close(&printer);
 }
 
@@ -236,6 +263,8 @@ static int report_trace(struct ct_trace *trace, struct options *o) {
         return code;
     if (o->slowest)
         return ct_report_slowest(trace, &options.select, (size_t)o->slowest, o->directories.items, o->json);
+    if (o->locks)
+        return ct_report_locks(trace, &options.select, o->limit, o->directories.items, o->json);
     if (o->blocks)
         return report_blocks(trace, o, &options.select);
     struct ct_values *values = NULL;
@@ -269,6 +298,8 @@ static int check_options(struct options *o) {
         mistake = "--from, --to and --where are for calls; leave out --blocks";
     else if (o->slowest && (o->blocks || o->args || o->csv || o->per_thread))
         mistake = "--slowest lists single calls; leave out --blocks, --args, --csv and --per-thread";
+    else if (o->locks && (o->slowest || o->blocks || o->args || o->csv || o->per_thread))
+        mistake = "--locks lists locks; leave out --slowest, --blocks, --args, --csv and --per-thread";
     if (!mistake)
         return ct_selection_check(&o->selection);
     ct_message_error("%s", mistake);
@@ -286,6 +317,8 @@ static int run_report(int argc, char **argv) {
     if (code < 0)
         code = ct_reading_open(&trace, &operands);
     if (code < 0) {
+        if (options.full_names)
+            ct_printer_keep_names();
         if (options.mangled)
             ct_trace_keep_mangled(trace);
         code = ct_reading_close(trace, report_trace(trace, &options), options.allow_damaged);
@@ -311,9 +344,12 @@ static const struct ct_option option_table[] = {
                          "only functions of modules whose file name matches"),
     {"slowest", 0, CT_OPTION_NUMBER, offsetof(struct options, slowest), "N",
      "list the N slowest calls instead, and how to see each of them", .min = 1, .max = 1000000},
+    {"locks", 0, CT_OPTION_FLAG, offsetof(struct options, locks), NULL,
+     "list locks instead: who waited how long for whom, and deadlocks"},
     {"min-calls", 0, CT_OPTION_NUMBER, offsetof(struct options, min_calls), "N",
      "only functions with at least N calls, or blocks that were executed at least N times"},
     CT_OPTION_MANGLED(struct options),
+    CT_OPTION_FULL_NAMES(struct options),
     {"lines", 0, CT_OPTION_FLAG, offsetof(struct options, lines), NULL,
      "print the source line of each function, if `contrail symbolize` found it; with --blocks, that of each block, "
      "from the module or its debug file"},
@@ -322,7 +358,8 @@ static const struct ct_option option_table[] = {
     {"args", 'a', CT_OPTION_FLAG, offsetof(struct options, args), NULL,
      "print arguments and results of each function, where they were recorded"},
     {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
-     "look for binaries and debug files here too, for names and types of arguments, and lines of blocks"},
+     "look for binaries and debug files here too, for names and types of arguments, names of locks and lines of "
+     "blocks"},
     {"blocks", 'b', CT_OPTION_FLAG, offsetof(struct options, blocks), NULL,
      "list blocks of code instead, by how often they were executed (contrail stalk --events block)"},
     {"per-thread", 0, CT_OPTION_FLAG, offsetof(struct options, per_thread), NULL,
@@ -344,18 +381,31 @@ const struct ct_command ct_command_report = {
         "Prints a row for each function that was called, over all threads. TRACE is a session or a pid_N directory; "
         "without it, the newest under ./traces.\n\n"
         "TOTAL is the time between call and return; calls of a function by itself are part of the outermost call and "
-        "count once. SELF is TOTAL without the functions that it called. AVG, MAX and the percentiles (within 2 %) "
+        "count once. SELF is TOTAL without the functions that it called, % its share of the self time of all "
+        "selected calls, also of functions that are not listed. AVG, MAX and the percentiles (within 2 %) "
         "are those of single calls. Functions that are recorded on entry only have calls, but no times (-).\n\n"
         "Time in which a thread waited for the recorder is in none of these. Where the recording has it (--cpu), CPU, "
         "BLOCKED and PREEMPT are parts of SELF: on a processor; off it, waiting for something; off it, although it "
         "could have run.\n\n"
+        "On a narrow terminal, columns are left out until names have room: the percentiles first, then MAX and AVG, "
+        "then "
+        "PREEMPT, BLOCKED and CPU, but never the one of --sort. COLUMNS in the environment replaces the terminal's "
+        "width; other outputs have all columns and whole names.\n\n"
         "Calls that were open when the recording ended last until then. Where events were lost, calls without their "
         "return and returns without their call have no time, and the time of the gap counts for none.\n\n"
+        "Below the table are functions that could not be hooked and are perhaps called often, because frequent or slow "
+        "functions of their module call them directly: an estimate from the module's file, if it is available.\n\n"
         "--from, --to, --thread, --process, --function, --module and --where select calls as in all reading commands "
         "(contrail(1), SELECTION): only calls that fit count. Of calls that overlap the time between --from and --to, "
         "the part in it counts.\n\n"
         "With --slowest, single calls are listed, the slowest first: when it began, its duration and self time, its "
         "thread and function, and the command that shows what happened around it.\n\n"
+        "With --locks, the calls of pthread_mutex_lock and its like are listed by lock: WAITED counts those that began "
+        "when another thread held the lock, TOTAL and MAX are times of the calls, MAX HELD is the longest time between "
+        "lock and unlock. Which lock it is is known where the arguments were recorded (spawn --detail always, or "
+        "around "
+        "a mark: `contrail ctl PID mark` before the end shows what a hung program waits for). Threads that wait for "
+        "each other in a circle are listed first, as a deadlock.\n\n"
         "With --args, each parameter of a function that has detail records (spawn --detail, --trigger) is printed "
         "below its row: the range of its numbers and its most frequent values. With more than 32 different values a "
         "share is a lower limit (\"at least\"). Names and types come from debug information when the module or its "
@@ -364,7 +414,9 @@ const struct ct_command ct_command_report = {
         "effect): COUNT is how often it was entered, INSNS the number of its instructions, EXECUTED how many of them "
         "were executed in all, SHARE their part of all instructions of these threads. --function and --module select "
         "blocks by their place.\n\n"
-        "C++ and Rust names are demangled; GLOBs match the name as it is shown, without its parameters, or mangled. "
+        "C++ and Rust names are demangled; GLOBs match the whole name, the name without its parameters, or mangled. "
+        "Tables show one level of template arguments, without defaults, and std::string for its long name; "
+        "--full-names shows all, and JSON and CSV have all. "
         "`contrail symbolize` finds source lines and inlined functions.",
     .options = option_table,
     .notes = "Exit status:\n"
@@ -376,6 +428,7 @@ const struct ct_command ct_command_report = {
                 "contrail report --from 1.5s --to 1.6s --sort self\n"
                 "contrail report --where 'result < 0'\n"
                 "contrail report --slowest 10 -f 'handle_*'\n"
+                "contrail report --locks\n"
                 "contrail report --blocks --lines --limit 20\n"
                 "contrail report --per-thread --thread 'worker-*' --csv > threads.csv",
 };

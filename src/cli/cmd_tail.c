@@ -40,7 +40,7 @@ struct options {
     struct ct_selection selection;
     struct ct_option_list only, exclude, kinds;
     uint64_t depth, min_duration, limit;
-    bool no_children, all, absolute, show_module, mangled;
+    bool no_children, all, absolute, show_module, full_names, mangled;
 };
 
 struct tail {
@@ -346,6 +346,8 @@ static int run_tail(int argc, char **argv) {
     int code = ct_options_parse(&ct_command_tail, argc, argv, &options, &operands);
     if (code >= 0)
         return code;
+    if (options.full_names)
+        ct_printer_keep_names();
     if (!ct_record_parse_pid("tail", operands.at[0], &t.pid))
         code = CT_EXIT_USAGE;
     if (code < 0)
@@ -387,6 +389,7 @@ static const struct ct_option option_table[] = {
     CT_OPTION_ABSOLUTE(struct options),
     CT_OPTION_SHOW_MODULE(struct options),
     CT_OPTION_MANGLED(struct options),
+    CT_OPTION_FULL_NAMES(struct options),
     {0},
 };
 

@@ -29,7 +29,7 @@ static void print_frame(struct ct_printer *printer, const struct ct_trace *trace
         ct_printer_format(printer, "%" PRIx64 "\n", function);
         return;
     }
-    ct_printer_name(printer, f->name, 0);
+    ct_printer_function(printer, f->name, 0);
     ct_printer_text(printer, " [");
     ct_printer_name(printer, f->module, 0);
     ct_printer_text(printer, "]");

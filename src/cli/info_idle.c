@@ -38,7 +38,7 @@ static size_t first_alike(const struct ct_idle_list *list, size_t at) {
 static void print_function(const struct page *p, uint64_t id) {
     const struct ct_trace_function *f = ct_trace_function(p->trace, p->info->crash->process, id);
     if (f)
-        ct_printer_name(p->printer, f->name, 0);
+        ct_printer_function(p->printer, f->name, 0);
     else
         ct_printer_format(p->printer, "%" PRIx64, id);
 }

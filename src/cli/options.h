@@ -79,6 +79,12 @@ enum { CT_CLOCK_START, CT_CLOCK_BOOT, CT_CLOCK_WALL }; /* as in ct_clock_names *
 #define CT_OPTION_MANGLED(type)                                                                                        \
     { "mangled", 0, CT_OPTION_FLAG, offsetof(type, mangled), NULL, "print names as the symbol tables have them" }
 
+#define CT_OPTION_FULL_NAMES(type)                                                                                     \
+    {                                                                                                                  \
+        "full-names", 0, CT_OPTION_FLAG, offsetof(type, full_names), NULL,                                             \
+            "print names of C++ and Rust with all their template arguments and parameters"                             \
+    }
+
 #define CT_OPTION_ALLOW_DAMAGED(type)                                                                                  \
     {                                                                                                                  \
         "allow-damaged", 0, CT_OPTION_FLAG, offsetof(type, allow_damaged), NULL,                                       \

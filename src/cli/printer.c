@@ -2,6 +2,7 @@
 /* Output of the reading commands. */
 #include "cli/printer.h"
 #include "cli/command.h"
+#include "symbols/short_name.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 enum { INTERACTIVE_LIMIT = 4096 };
+enum { LEAST_COLUMNS = 20, USUAL_COLUMNS = 80, MOST_COLUMNS = 10000 };
 
 /* ---- the pager ---- */
 
@@ -85,15 +87,43 @@ static void start_pager(struct ct_printer *p) {
     signal(SIGINT, SIG_IGN); /* for the pager */
 }
 
-void ct_printer_open(struct ct_printer *p, bool page) {
+/* The width that the user asks for; 0: none. */
+static int columns_wanted(void) {
+    const char *text = getenv("COLUMNS");
+    char *end;
+    long columns = text ? strtol(text, &end, 10) : 0;
+    return columns >= LEAST_COLUMNS && columns <= MOST_COLUMNS && !*end ? (int)columns : 0;
+}
+
+static int terminal_width(void) {
     struct winsize size = {0};
+    int wanted = columns_wanted();
+    return wanted ? wanted : ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? 0 : size.ws_col;
+}
+
+size_t ct_printer_columns(const struct ct_printer *p) {
+    int columns = p->width ? p->width : columns_wanted();
+    return columns ? (size_t)columns : USUAL_COLUMNS;
+}
+
+/* As setlocale decides it, without the files of locales, which may not be installed. */
+static bool has_utf8(void) {
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    const char *value = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && (!value || !*value); i++)
+        value = getenv(names[i]);
+    return value && (strcasestr(value, "utf-8") || strcasestr(value, "utf8"));
+}
+
+void ct_printer_open(struct ct_printer *p, bool page) {
     bool terminal = isatty(STDOUT_FILENO);
     fflush(stdout);
     signal(SIGPIPE, SIG_IGN);
     p->fd = STDOUT_FILENO;
     p->pager = 0;
     p->colours = ct_colour_wanted(stdout);
-    p->width = terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? size.ws_col : 0;
+    p->utf8 = has_utf8();
+    p->width = terminal ? terminal_width() : 0;
     p->closed = false;
     p->error = 0;
     p->used = 0;
@@ -199,10 +229,28 @@ size_t ct_printer_name(struct ct_printer *p, const char *name, size_t room) {
         put_clean(p, name, length);
         return columns;
     }
-    size_t kept = room > 3 ? room - 3 : 0;
-    put_clean(p, name, bytes_of(name, length, kept));
-    ct_printer_bytes(p, "...", room < 3 ? room : 3);
+    size_t dots = p->utf8 ? 1 : room < 3 ? room : 3;
+    put_clean(p, name, bytes_of(name, length, room - dots));
+    ct_printer_bytes(p, p->utf8 ? "…" : "...", p->utf8 ? strlen("…") : dots);
     return room;
+}
+
+static bool keeps_names;
+
+void ct_printer_keep_names(void) {
+    keeps_names = true;
+}
+
+size_t ct_printer_function(struct ct_printer *p, const char *name, size_t room) {
+    const char *dots = p->utf8 ? "…" : "...";
+    char *shorter = keeps_names ? NULL : ct_short_name(name, dots), *shortest = NULL;
+    const char *text = shorter ? shorter : name;
+    if (room && !keeps_names && columns_of(text, strlen(text)) > room)
+        shortest = ct_short_parameters(text, dots);
+    size_t took = ct_printer_name(p, shortest ? shortest : text, room);
+    free(shortest);
+    free(shorter);
+    return took;
 }
 
 /* ---- the end ---- */

@@ -11,7 +11,8 @@ struct ct_printer {
     int fd;
     pid_t pager; /* 0: none */
     bool colours;
-    int width;   /* of the terminal; 0: not a terminal, lines may have any length */
+    bool utf8;   /* characters beyond ASCII are shown */
+    int width;   /* of the terminal, or COLUMNS; 0: not a terminal, lines may have any length */
     bool closed; /* the reader is gone */
     int error;   /* errno of a write that failed for another reason */
     size_t used, limit;
@@ -27,8 +28,15 @@ void ct_printer_text(struct ct_printer *printer, const char *text);
 void ct_printer_spaces(struct ct_printer *printer, size_t count);
 void ct_printer_format(struct ct_printer *printer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints a name from a trace, cleaned as by ct_message_character. At most `room` columns when that is not 0: the end is
- * cut off then. Returns the columns used. */
+ * replaced by … then, or by ... without UTF-8. Returns the columns used. */
 size_t ct_printer_name(struct ct_printer *printer, const char *name, size_t room);
+/* Prints a function's name like ct_printer_name, shortened (short_name.h), and without its parameters where there is no
+ * room for them. */
+size_t ct_printer_function(struct ct_printer *printer, const char *name, size_t room);
+/* From now on, ct_printer_function prints names whole. */
+void ct_printer_keep_names(void);
+/* Columns of a picture: the width; where there is none, COLUMNS, or 80. */
+size_t ct_printer_columns(const struct ct_printer *printer);
 /* Nothing without colours. */
 void ct_printer_colour(struct ct_printer *printer, enum ct_colour colour);
 /* Writes the buffer. */

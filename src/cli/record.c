@@ -132,12 +132,22 @@ static int start_failed(struct recording *r, int status) {
     return given_up && r->spawned ? code : ct_message_exit_code(given_up ? CT_ERR_TIMEOUT : status);
 }
 
+/* Code that no table divides into functions is missing in the trace. */
+static void say_poor(const struct ct_session_statistics *s) {
+    char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
+    ct_message_error(
+        "the tables of %s module%s name only %s function%s for %s of code, so the others are not recorded; "
+        "install debug symbols, or use contrail stalk, which needs no tables",
+        ct_text_count(a, s->poor_modules), s->poor_modules == 1 ? "" : "s", ct_text_count(b, s->poor_functions),
+        s->poor_functions == 1 ? "" : "s", ct_text_size(c, s->poor_bytes));
+}
+
 static void say_nothing_is_recorded(const struct ct_session_statistics *s) {
     if (s->read_code)
         ct_message_error(
             "nothing is recorded: the program that runs this code also reads it, and must find it unchanged "
             "(Valgrind, Mono); record without it, or use contrail stalk");
-    else
+    else if (s->functions || !s->poor_modules)
         ct_message_error(
             "nothing is recorded: no function matches --only and --exclude; `contrail modules PID --functions` lists "
             "functions");
@@ -154,6 +164,8 @@ static void say_started(struct recording *r) {
         ct_message_error("%s", ct_session_note(r->session));
     if (*ct_session_idle(r->session) && !r->options->quiet)
         ct_message_error("%s", ct_session_idle(r->session));
+    if (s.poor_modules && !s.stalk_on && (!s.hooked || !r->options->quiet))
+        say_poor(&s);
     if (!s.hooked && !s.stalk_on)
         say_nothing_is_recorded(&s);
     if (!ct_session_is_reachable(r->session) && !r->options->quiet)

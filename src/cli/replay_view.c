@@ -149,7 +149,7 @@ static void print_name(struct ct_replay_view *v, const struct ct_replay_line *li
     char *short_name = arguments && v->arguments && line->detail != CT_TRACE_NO_DETAIL
                            ? strndup(line->name, length_without_parameters(line->name))
                            : NULL;
-    ct_printer_name(v->printer, short_name ? short_name : line->name, room);
+    ct_printer_function(v->printer, short_name ? short_name : line->name, room);
     free(short_name);
     if (arguments)
         print_arguments(v, line);
@@ -273,7 +273,7 @@ static void print_place(struct ct_replay_view *v, const struct ct_replay_line *l
     if (!*line->name)
         return;
     ct_printer_text(v->printer, "  ");
-    ct_printer_name(v->printer, line->name, 0);
+    ct_printer_function(v->printer, line->name, 0);
     ct_printer_format(v->printer, "+0x%" PRIx64, line->into + at);
 }
 
@@ -308,7 +308,7 @@ static void print_callers(struct ct_replay_view *v, const struct ct_replay_line 
         return;
     ct_printer_colour(v->printer, CT_COLOUR_DIM);
     ct_printer_text(v->printer, "  in ");
-    ct_printer_name(v->printer, line->callers, 0);
+    ct_printer_function(v->printer, line->callers, 0);
     ct_printer_colour(v->printer, CT_COLOUR_PLAIN);
 }
 

@@ -18,7 +18,7 @@ static void print_place(struct ct_printer *p, const struct ct_block_row *row) {
     ct_printer_format(p, "0x%" PRIx64, row->offset);
     if (*row->name) {
         ct_printer_text(p, "  ");
-        ct_printer_name(p, row->name, 0);
+        ct_printer_function(p, row->name, 0);
         ct_printer_format(p, "+0x%" PRIx64, row->into);
     }
     if (row->line && *row->line) {

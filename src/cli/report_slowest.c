@@ -51,7 +51,7 @@ static void print_call(struct ct_printer *p, const struct ct_trace *trace, const
                       TIME_WIDTH, ct_text_time(self, call->self_ns), GAP, "");
     ct_reading_thread_text(text, sizeof text, ct_trace_thread_at(trace, call->thread));
     ct_printer_spaces(p, width - ct_printer_name(p, text, width) + GAP);
-    ct_printer_name(p, call->known->name, 0);
+    ct_printer_function(p, call->known->name, 0);
     if (*call->known->module) {
         ct_printer_colour(p, CT_COLOUR_DIM);
         ct_printer_text(p, " [");

@@ -55,6 +55,13 @@ static bool is_time(const char *name, const char *text) {
     return false;
 }
 
+/* CLOCK_BOOTTIME of a time of the wall clock. Not 0, which is no time: before the machine's start is 1. */
+static uint64_t boot_time(const struct ct_wall *wall, const char *text) {
+    uint64_t time_ns = 0;
+    (void)ct_clock_parse_wall(wall, text, &time_ns);
+    return time_ns ? time_ns : 1;
+}
+
 /* Sets what is a time of the wall clock. -1, or the exit code after a message. */
 static int apply_wall(const struct ct_selection *s, const struct ct_trace *trace, struct ct_select *select) {
     struct ct_wall wall;
@@ -64,9 +71,9 @@ static int apply_wall(const struct ct_selection *s, const struct ct_trace *trace
     if (code >= 0)
         return code;
     if (is_wall(s->from))
-        (void)ct_clock_parse_wall(&wall, s->from, &select->from_ns);
+        select->from_ns = boot_time(&wall, s->from);
     if (is_wall(s->to))
-        (void)ct_clock_parse_wall(&wall, s->to, &select->to_ns);
+        select->to_ns = boot_time(&wall, s->to);
     ct_wall_free(&wall);
     return code;
 }

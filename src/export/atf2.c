@@ -5,6 +5,7 @@
 #include "trace/file.h"
 #include "trace/reader.h"
 #include "trace/writer.h"
+#include "abi/code.h"
 #include "abi/switches.h"
 #include <contrail/session.h>
 #include <dirent.h>
@@ -134,7 +135,8 @@ static void copy_thread(struct copy *c, const char *from_process, const char *to
     if (directory && ct_export_make_directory(c->e, "%s", to))
         while (!c->e->status && (entry = readdir(directory)))
             if (!fnmatch("index*.atf", entry->d_name, 0) || !fnmatch("detail*.atf", entry->d_name, 0) ||
-                !strcmp(entry->d_name, CT_SWITCHES_FILE) || !strcmp(entry->d_name, CT_SWITCHES_OLD))
+                !strcmp(entry->d_name, CT_SWITCHES_FILE) || !strcmp(entry->d_name, CT_SWITCHES_OLD) ||
+                !strcmp(entry->d_name, CT_CODE_FILE))
                 copy_file(c, from, to, entry->d_name);
     if (directory)
         closedir(directory);

@@ -219,6 +219,15 @@ static const struct ct_func *unwinder_function(const struct ct_target_analysis *
     return ct_functions_by_name(a->table, "_Unwind_SetIP") ? ct_functions_by_name(a->table, name) : NULL;
 }
 
+static uint64_t code_bytes(const struct ct_functions *table) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < ct_functions_text_count(table); i++) {
+        const struct ct_text_range *range = ct_functions_text_at(table, i);
+        bytes += range->plt ? 0 : range->end - range->start;
+    }
+    return bytes;
+}
+
 static int make_image(struct ct_target_analysis *a) {
     struct ct_target_source *s = a->source;
     uint64_t functions = ct_target_round(sizeof(struct ct_target_image), 8);
@@ -238,6 +247,7 @@ static int make_image(struct ct_target_analysis *a) {
         .debug_id = s->debug_id,
         .bias = s->start < LOW_MODULE ? s->bias : UINT64_MAX,
         .get_cfa = get_cfa && !(get_cfa->flags & CT_FUNC_LENT_NAME) ? get_cfa->offset : 0,
+        .code_bytes = code_bytes(a->table),
         .functions = functions,
         .function_count = a->func_count,
         .names = names,

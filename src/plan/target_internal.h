@@ -66,7 +66,8 @@ struct ct_target_image {
     uint64_t debug_id;  /* of the debug files it was made with; 0: none */
     uint64_t bias;      /* the image is valid for this bias only; UINT64_MAX: for any */
     uint64_t table_hash;
-    uint64_t get_cfa; /* offset of _Unwind_GetCFA; 0: none */
+    uint64_t get_cfa;    /* offset of _Unwind_GetCFA; 0: none */
+    uint64_t code_bytes; /* of its executable sections, without linkage stubs */
     uint64_t functions, function_count;
     uint64_t names, names_size;
     uint64_t texts, text_count;

@@ -106,6 +106,7 @@ static void describe_module(struct whole *w, size_t i) {
         .end = s->end,
         .inode = s->inode,
         .table_hash = s->image ? s->image->table_hash : 0,
+        .code_bytes = s->image ? s->image->code_bytes : 0,
         .from_cache = s->image_mapped != NULL,
     };
     if (s->image && s->image->get_cfa && !w->plan.get_cfa)

@@ -40,6 +40,7 @@ struct ct_target_module {
     size_t function_count;
     uint64_t table_hash;                                    /* FNV-1a 64 over (offset, size, name) of all functions */
     size_t hooked, entry_only, skipped[CT_HOOK_SKIP_COUNT]; /* hooked: hooked and recorded; entry_only: part of these */
+    uint64_t code_bytes;                                    /* of its executable sections, without linkage stubs */
     bool from_cache;
 };
 
@@ -62,6 +63,13 @@ struct ct_target_region {
     size_t used;
     uint8_t *bytes;
 };
+
+/* Coverage in bytes: of a module's code, without parts of functions, of the functions of it that are known, and of those
+ * that are recorded. The padding after a function counts as its own. */
+struct ct_target_bytes {
+    uint64_t code, known, hooked;
+};
+struct ct_target_bytes ct_target_module_bytes(const struct ct_target_module *module);
 
 struct ct_target_plan {
     struct ct_target_module *modules;

@@ -51,10 +51,37 @@ const struct ct_cached_function *ct_function_cache_get(struct ct_function_cache 
     return known;
 }
 
+/* The first function with this module, name and offset. */
+struct first {
+    struct ct_table_key by_hash;
+    const struct ct_cached_function *known;
+};
+
+static uint64_t hash_text(uint64_t hash, const char *text) {
+    do
+        hash = (hash ^ (uint8_t)*text) * 0x100000001b3ull; /* FNV-1a */
+    while (*text++);
+    return hash;
+}
+
+const struct ct_cached_function *ct_function_cache_united(struct ct_function_cache *t, size_t process,
+                                                          uint64_t function) {
+    struct ct_cached_function *known = (struct ct_cached_function *)ct_function_cache_get(t, process, function);
+    if (!known || !known->function || known->united || ct_trace_process_count(t->trace) < 2)
+        return known && known->united ? known->united : known;
+    uint64_t hash = 0xcbf29ce484222325ull ^ known->function->offset;
+    hash = hash_text(hash_text(hash, known->module), known->name);
+    struct first *first = ct_table_get(&t->firsts, 0, hash, sizeof *first);
+    if (first && !first->known)
+        first->known = known;
+    return known->united = first ? first->known : NULL;
+}
+
 static void release_known(void *thing) {
     free(((struct ct_cached_function *)thing)->copy);
 }
 
 void ct_function_cache_free(struct ct_function_cache *t) {
     ct_table_free(&t->table, release_known);
+    ct_table_free(&t->firsts, NULL);
 }

@@ -72,6 +72,7 @@ struct ct_report {
     struct ct_report_row *rows;
     size_t row_count;
     uint64_t matched; /* rows before the limit */
+    uint64_t self_ns; /* of all functions, whether they are among the rows or not */
     uint64_t events, calls, exceptions, open, unpaired;
     uint64_t gaps, lost, gap_ns; /* gaps in the threads that were read, events lost there, their time */
     uint64_t waited_ns;          /* by threads, for the recorder; no call has it */

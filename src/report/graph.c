@@ -17,12 +17,6 @@ struct function {
     struct ct_graph_function *root;         /* NULL: the user did not ask for it */
 };
 
-/* The first function with this module, name and offset. */
-struct first {
-    struct ct_table_key by_hash;
-    struct function *function;
-};
-
 struct record {
     struct record *next; /* the next free one */
     struct function *function;
@@ -37,7 +31,7 @@ struct walk {
     struct ct_trace *trace;
     const struct ct_graph_options *options;
     struct ct_graph *graph;
-    struct ct_table functions, firsts;
+    struct ct_table functions;
     struct ct_frames frames;
     const struct ct_facts *facts;
     const struct ct_fits *fits; /* NULL: all calls */
@@ -47,13 +41,6 @@ struct walk {
 };
 
 /* ---- functions ---- */
-
-static uint64_t hash_text(uint64_t hash, const char *text) {
-    do
-        hash = (hash ^ (uint8_t)*text) * 0x100000001b3ull; /* FNV-1a */
-    while (*text++);
-    return hash;
-}
 
 static struct ct_graph_function *add_root(struct ct_graph *g, const struct ct_cached_function *known) {
     if (!ct_grow(&g->functions, &g->function_capacity, g->function_count, sizeof *g->functions, 16))
@@ -66,36 +53,34 @@ static struct ct_graph_function *add_root(struct ct_graph *g, const struct ct_ca
     return root;
 }
 
-/* Processes that run the same program have the same functions: they share one `known`. */
+static struct function *find_function(struct walk *w, size_t process, uint64_t id);
+
 static bool learn_function(struct walk *w, struct function *f) {
-    const struct ct_cached_function *known = ct_function_cache_get(&w->graph->names, f->key.process, f->key.function);
+    const struct ct_cached_function *known =
+        ct_function_cache_united(&w->graph->names, f->key.process, f->key.function);
     if (!known)
         return false;
-    if (known->function && ct_trace_process_count(w->trace) > 1) {
-        uint64_t hash = 0xcbf29ce484222325ull ^ known->function->offset;
-        hash = hash_text(hash_text(hash, known->module), known->name);
-        struct first *first = ct_table_get(&w->firsts, 0, hash, sizeof *first);
-        if (!first)
-            return false;
-        if (first->function) {
-            f->known = first->function->known;
-            f->root = first->function->root;
-            return true;
-        }
-        first->function = f;
-    }
     f->known = known;
+    if (known->key.process != f->key.process || known->key.function != f->key.function) {
+        const struct function *first = find_function(w, known->key.process, known->key.function);
+        f->root = first ? first->root : NULL;
+        return first;
+    }
     if (known->function_fits && known->module_fits)
         f->root = add_root(w->graph, known);
     return f->root || !(known->function_fits && known->module_fits);
 }
 
-static struct function *function_of(struct walk *w, uint64_t id) {
-    struct function *f = ct_table_get(&w->functions, w->process, id, sizeof *f);
+static struct function *find_function(struct walk *w, size_t process, uint64_t id) {
+    struct function *f = ct_table_get(&w->functions, process, id, sizeof *f);
     if (f && (f->known || learn_function(w, f)))
         return f;
     w->failed = true;
     return NULL;
+}
+
+static struct function *function_of(struct walk *w, uint64_t id) {
+    return find_function(w, w->process, id);
 }
 
 /* ---- records ---- */
@@ -237,11 +222,10 @@ static struct ct_graph_function *close_frame(struct walk *w, const struct ct_fra
         if (!row)
             continue;
         row->timed++;
+        row->self_ns += frame->self_ns;
         row->total_ns += ct_frames_close_time(&w->frames, &row->open_time, end_ns);
     }
     struct ct_graph_function *root = r->root;
-    if (root)
-        root->self_ns += frame->self_ns;
     give_back(w, r);
     return root;
 }
@@ -353,7 +337,6 @@ static void free_walk(struct walk *w) {
     }
     ct_frames_free(&w->frames);
     ct_table_free(&w->functions, NULL);
-    ct_table_free(&w->firsts, NULL);
 }
 
 int ct_graph_make(struct ct_graph **out, struct ct_trace *trace, const struct ct_graph_options *options) {
@@ -370,27 +353,18 @@ int ct_graph_make(struct ct_graph **out, struct ct_trace *trace, const struct ct
         ct_graph_free(g);
         return status;
     }
-    ct_graph_arrange(g, options->limit);
+    ct_graph_arrange(g, options->sort, options->limit);
     g->names.select = NULL; /* the caller may free it now */
     *out = g;
     return 0;
-}
-
-/* Leaves the node itself, which may be part of something else. */
-static void free_children(struct ct_graph_node *node) {
-    for (size_t i = 0; i < node->child_count; i++) {
-        free_children(node->children[i]);
-        free(node->children[i]);
-    }
-    free(node->children);
 }
 
 void ct_graph_free(struct ct_graph *g) {
     if (!g)
         return;
     for (size_t i = 0; i < g->function_count; i++) {
-        free_children(&g->functions[i]->callers);
-        free_children(&g->functions[i]->callees);
+        ct_graph_free_children(&g->functions[i]->callers);
+        ct_graph_free_children(&g->functions[i]->callees);
         free(g->functions[i]);
     }
     free(g->functions);

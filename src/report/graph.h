@@ -19,10 +19,19 @@
 
 enum { CT_GRAPH_MAX_DEPTH = 16 };
 
+/* The only list; the names are what the user types. */
+#define CT_GRAPH_SORT_LIST(X) X(TOTAL, "total") X(SELF, "self") X(CALLS, "calls") X(NAME, "name")
+enum ct_graph_sort {
+#define CT_GRAPH_SORT_ENUM(name, text) CT_GRAPH_BY_##name,
+    CT_GRAPH_SORT_LIST(CT_GRAPH_SORT_ENUM)
+#undef CT_GRAPH_SORT_ENUM
+};
+
 struct ct_graph_options {
     struct ct_select select;        /* `functions` and `modules`: where the trees start */
     uint64_t limit;                 /* functions, and rows below each row; 0: all */
     uint64_t depth;                 /* levels of callers and of callees, 1 to CT_GRAPH_MAX_DEPTH */
+    enum ct_graph_sort sort;        /* of functions, and of the rows below each row */
     const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
 };
 
@@ -31,20 +40,22 @@ struct ct_graph_node {
     uint64_t calls;
     uint64_t timed; /* calls with a time */
     uint64_t total_ns;
+    uint64_t self_ns; /* total without the calls that were made in it */
     struct ct_open_time open_time;
-    struct ct_graph_node **children; /* by time, then calls, then name */
+    struct ct_graph_node **children; /* sorted; ties by calls, then by name */
     size_t child_count, child_capacity;
     size_t shown;         /* children before the limit */
     uint64_t child_calls; /* of all children */
+    unsigned depth;       /* nodes above it */
 };
 
 struct ct_graph_function {
     struct ct_graph_node callers, callees; /* both start with the function itself, with its calls and time */
-    uint64_t self_ns, exceptions, open, unpaired;
+    uint64_t exceptions, open, unpaired;
 };
 
 struct ct_graph {
-    struct ct_graph_function **functions; /* by time, then calls, then name */
+    struct ct_graph_function **functions; /* sorted; ties by calls, then by name */
     size_t function_count, function_capacity;
     size_t shown; /* functions before the limit */
     uint64_t threads, gaps, lost;
@@ -58,8 +69,12 @@ struct ct_json;
 void ct_graph_json(const struct ct_graph *graph, const struct ct_trace *trace, struct ct_json *json);
 
 /* A part of ct_graph_make: sorts the trees, and counts what the limit leaves. */
-void ct_graph_arrange(struct ct_graph *graph, uint64_t limit);
+void ct_graph_arrange(struct ct_graph *graph, enum ct_graph_sort sort, uint64_t limit);
 /* Returns the row for `known` below `parent`; adds it when there is none. NULL: out of memory. */
 struct ct_graph_node *ct_graph_child(struct ct_graph_node *parent, const struct ct_cached_function *known);
+/* Sorts what is below the node, and counts what the limit leaves. */
+void ct_graph_arrange_node(struct ct_graph_node *node, enum ct_graph_sort sort, uint64_t limit);
+/* Frees what is below the node. */
+void ct_graph_free_children(struct ct_graph_node *node);
 
 #endif

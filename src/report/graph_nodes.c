@@ -21,16 +21,32 @@ struct ct_graph_node *ct_graph_child(struct ct_graph_node *parent, const struct 
     if (!child)
         return NULL;
     child->known = known;
+    child->depth = parent->depth + 1;
     parent->children[parent->child_count++] = child;
     return child;
 }
 
 /* ---- order and limit ---- */
 
-static int compare_nodes(const struct ct_graph_node *x, const struct ct_graph_node *y) {
-    if (x->total_ns != y->total_ns)
-        return x->total_ns < y->total_ns ? 1 : -1;
-    if (x->calls != y->calls)
+static uint64_t key_of(const struct ct_graph_node *node, enum ct_graph_sort sort) {
+    switch (sort) {
+    case CT_GRAPH_BY_TOTAL:
+        return node->total_ns;
+    case CT_GRAPH_BY_SELF:
+        return node->self_ns;
+    case CT_GRAPH_BY_CALLS:
+        return node->calls;
+    case CT_GRAPH_BY_NAME:
+        break;
+    }
+    return 0;
+}
+
+static int compare_nodes(const struct ct_graph_node *x, const struct ct_graph_node *y, enum ct_graph_sort sort) {
+    uint64_t kx = key_of(x, sort), ky = key_of(y, sort);
+    if (kx != ky)
+        return kx < ky ? 1 : -1;
+    if (sort != CT_GRAPH_BY_NAME && x->calls != y->calls)
         return x->calls < y->calls ? 1 : -1;
     if (!x->known || !y->known)
         return !x->known - !y->known;
@@ -45,39 +61,48 @@ static int compare_nodes(const struct ct_graph_node *x, const struct ct_graph_no
     return a->function < b->function ? -1 : a->function > b->function;
 }
 
-static int compare_children(const void *a, const void *b) {
-    return compare_nodes(*(struct ct_graph_node *const *)a, *(struct ct_graph_node *const *)b);
+static int compare_children(const void *a, const void *b, void *sort) {
+    return compare_nodes(*(struct ct_graph_node *const *)a, *(struct ct_graph_node *const *)b,
+                         *(const enum ct_graph_sort *)sort);
 }
 
-static int compare_functions(const void *a, const void *b) {
+static int compare_functions(const void *a, const void *b, void *sort) {
     const struct ct_graph_function *x = *(struct ct_graph_function *const *)a;
     const struct ct_graph_function *y = *(struct ct_graph_function *const *)b;
-    return compare_nodes(&x->callees, &y->callees);
+    return compare_nodes(&x->callees, &y->callees, *(const enum ct_graph_sort *)sort);
 }
 
 static size_t shown_count(size_t count, uint64_t limit) {
     return limit && count > limit ? (size_t)limit : count;
 }
 
-static void arrange_node(struct ct_graph_node *node, uint64_t limit) {
+void ct_graph_arrange_node(struct ct_graph_node *node, enum ct_graph_sort sort, uint64_t limit) {
     if (node->child_count)
-        qsort(node->children, node->child_count, sizeof(struct ct_graph_node *), compare_children);
+        qsort_r(node->children, node->child_count, sizeof(struct ct_graph_node *), compare_children, &sort);
     node->shown = shown_count(node->child_count, limit);
     node->child_calls = 0;
     for (size_t i = 0; i < node->child_count; i++) {
         node->child_calls += node->children[i]->calls;
-        arrange_node(node->children[i], limit);
+        ct_graph_arrange_node(node->children[i], sort, limit);
     }
 }
 
-void ct_graph_arrange(struct ct_graph *g, uint64_t limit) {
+void ct_graph_arrange(struct ct_graph *g, enum ct_graph_sort sort, uint64_t limit) {
     if (g->function_count)
-        qsort(g->functions, g->function_count, sizeof(struct ct_graph_function *), compare_functions);
+        qsort_r(g->functions, g->function_count, sizeof(struct ct_graph_function *), compare_functions, &sort);
     g->shown = shown_count(g->function_count, limit);
     for (size_t i = 0; i < g->function_count; i++) {
-        arrange_node(&g->functions[i]->callers, limit);
-        arrange_node(&g->functions[i]->callees, limit);
+        ct_graph_arrange_node(&g->functions[i]->callers, sort, limit);
+        ct_graph_arrange_node(&g->functions[i]->callees, sort, limit);
     }
+}
+
+void ct_graph_free_children(struct ct_graph_node *node) {
+    for (size_t i = 0; i < node->child_count; i++) {
+        ct_graph_free_children(node->children[i]);
+        free(node->children[i]);
+    }
+    free(node->children);
 }
 
 /* ---- JSON ---- */
@@ -103,6 +128,7 @@ static void children_json(const struct ct_graph_node *node, const struct ct_grap
         if (child->timed) {
             ct_json_number(json, "total_ns", child->total_ns);
             ct_json_real(json, "total_share", time ? (double)child->total_ns / (double)time : 0);
+            ct_json_number(json, "self_ns", child->self_ns);
         }
         if (child->child_count)
             children_json(child, f, key, json);
@@ -118,7 +144,7 @@ static void function_json(const struct ct_graph_function *f, struct ct_json *jso
     ct_json_bool(json, "entry_only", f->callers.known->entry_only);
     if (f->callers.timed) {
         ct_json_number(json, "total_ns", f->callers.total_ns);
-        ct_json_number(json, "self_ns", f->self_ns);
+        ct_json_number(json, "self_ns", f->callers.self_ns);
     }
     ct_json_number(json, "exceptions", f->exceptions);
     ct_json_number(json, "open", f->open);

@@ -16,7 +16,7 @@ static const struct ct_json_node *root_of(const struct ct_facts *facts, size_t p
 
 /* ---- reasons ---- */
 
-static const char *reason_text(const char *name) {
+const char *ct_info_reason_text(const char *name) {
     static const struct {
         const char *name, *text;
     } texts[] = {
@@ -31,7 +31,7 @@ static const char *reason_text(const char *name) {
 }
 
 /* Linkage stubs and parts of functions do not count as functions. */
-static bool is_part(const char *name) {
+bool ct_info_reason_is_part(const char *name) {
     static const enum ct_hook_skip_reason parts[] = {CT_HOOK_SKIP_PLT, CT_HOOK_SKIP_COLD, CT_HOOK_SKIP_FRAGMENT,
                                                      CT_HOOK_SKIP_ODD_ENTRY};
 #define NAME(reason, sentence) [CT_HOOK_SKIP_##reason] = #reason,
@@ -41,6 +41,15 @@ static bool is_part(const char *name) {
         if (!strcmp(names[parts[i]], name))
             return true;
     return false;
+}
+
+uint64_t ct_info_reason_count(const struct ct_info *info, const char *name) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < info->module_count; i++)
+        for (size_t k = 0; k < info->modules[i].reason_count; k++)
+            if (!strcmp(info->modules[i].reasons[k].name, name))
+                sum += info->modules[i].reasons[k].count;
+    return sum;
 }
 
 static int compare_reasons(const void *a, const void *b) {
@@ -61,8 +70,8 @@ static int read_reasons(const struct ct_json_node *node, struct ct_info_reason *
     for (; entry; entry = entry->next) {
         uint64_t n = ct_json_u64(entry, 0);
         if (n)
-            (*reasons)[(*count)++] =
-                (struct ct_info_reason){entry->key, reason_text(entry->key), n, is_part(entry->key)};
+            (*reasons)[(*count)++] = (struct ct_info_reason){entry->key, ct_info_reason_text(entry->key), n,
+                                                             ct_info_reason_is_part(entry->key)};
     }
     qsort(*reasons, *count, sizeof **reasons, compare_reasons);
     return 0;
@@ -79,9 +88,13 @@ static const struct ct_json_node *module_node(const struct ct_json_node *root, u
 
 static int read_module(struct ct_info *info, struct ct_info_module *m, const struct ct_json_node *root) {
     const struct ct_trace_module *module = m->module;
+    const struct ct_json_node *node = module_node(root, module->id);
     uint64_t parts = 0;
-    int status =
-        read_reasons(ct_json_get(module_node(root, module->id), "skipped", NULL), &m->reasons, &m->reason_count);
+    int status = read_reasons(ct_json_get(node, "skipped", NULL), &m->reasons, &m->reason_count);
+    m->code_bytes = ct_json_u64(ct_json_get(node, "code_bytes", NULL), 0);
+    m->hooked_bytes = ct_json_u64(ct_json_get(node, "hooked_bytes", NULL), 0);
+    info->code_bytes += m->code_bytes;
+    info->hooked_bytes += m->hooked_bytes;
     for (size_t i = 0; i < m->reason_count; i++)
         *(m->reasons[i].part ? &parts : &m->skipped) += m->reasons[i].count;
     m->functions = module->functions > parts ? module->functions - parts : 0;

@@ -23,7 +23,8 @@ struct ct_info_module {
     const struct ct_trace_module *module;
     struct ct_info_reason *reasons; /* why functions and parts are not hooked; largest first */
     size_t reason_count;
-    uint64_t functions, skipped; /* without parts */
+    uint64_t functions, skipped;       /* without parts */
+    uint64_t code_bytes, hooked_bytes; /* code_bytes 0: not known */
 };
 
 /* A process that is not in the trace. */
@@ -74,6 +75,7 @@ struct ct_info {
     struct ct_info_missed *missed;
     size_t missed_count;
     uint64_t functions, hooked, entry_only, skipped, parts; /* functions and skipped: without parts */
+    uint64_t code_bytes, hooked_bytes;                      /* code_bytes 0: not known */
     uint64_t latency_p50_ns, latency_p99_ns, latency_max_ns, latency_samples;
     uint64_t plan_ns, pause_ns, lane_bytes;
     uint64_t disk_bytes;    /* of all its files, as du counts */
@@ -95,6 +97,13 @@ struct ct_info {
 int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_facts *facts, size_t process,
                  bool count);
 void ct_info_free(struct ct_info *info);
+
+/* Of a name of CT_HOOK_SKIP_LIST or CT_LOSS_LIST; "" when it is not known. */
+const char *ct_info_reason_text(const char *name);
+/* Is it the reason of linkage stubs or parts of functions, which do not count as functions? */
+bool ct_info_reason_is_part(const char *name);
+/* In all modules. */
+uint64_t ct_info_reason_count(const struct ct_info *info, const char *name);
 
 struct ct_json;
 struct ct_json_node;

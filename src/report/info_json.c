@@ -49,6 +49,10 @@ static void modules_json(const struct ct_info *info, struct ct_json *json) {
         ct_json_number(json, "hooked", m->module->hooked);
         ct_json_number(json, "entry_only", m->module->entry_only);
         ct_json_number(json, "skipped", m->skipped);
+        if (m->code_bytes) {
+            ct_json_number(json, "code_bytes", m->code_bytes);
+            ct_json_number(json, "hooked_bytes", m->hooked_bytes);
+        }
         reasons_json("reasons", m->reasons, m->reason_count, true, json);
         ct_json_end(json, '}');
     }
@@ -104,6 +108,10 @@ static void numbers_json(const struct ct_info *info, struct ct_json *json) {
     ct_json_number(json, "entry_only", info->entry_only);
     ct_json_number(json, "skipped", info->skipped);
     ct_json_number(json, "parts", info->parts);
+    if (info->code_bytes) {
+        ct_json_number(json, "code_bytes", info->code_bytes);
+        ct_json_number(json, "hooked_bytes", info->hooked_bytes);
+    }
     ct_json_end(json, '}');
     ct_json_begin(json, "latency", '{');
     ct_json_number(json, "p50_ns", info->latency_p50_ns);

@@ -19,6 +19,11 @@ static int name_rows(struct ct_report *r) {
 
 /* ---- filters and order ---- */
 
+static void add_self(struct ct_report *r) {
+    for (size_t i = 0; i < r->row_count; i++)
+        r->self_ns += r->rows[i].self_ns;
+}
+
 static void filter_rows(struct ct_report *r, const struct ct_report_options *options) {
     size_t kept = 0;
     for (size_t i = 0; i < r->row_count; i++) {
@@ -86,6 +91,7 @@ int ct_report_arrange(struct ct_report *r, const struct ct_trace *trace, const s
     int status = name_rows(r);
     if (status)
         return status;
+    add_self(r);
     filter_rows(r, options);
     enum ct_report_sort sort = options->sort;
     if (r->row_count)

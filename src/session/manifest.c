@@ -151,6 +151,7 @@ static void put_thread(struct ct_json *j, const struct ct_drain_thread *t) {
 
 static void put_module(void *arg, const struct ct_target_module *m) {
     struct ct_json *j = arg;
+    const struct ct_target_bytes bytes = ct_target_module_bytes(m);
     char text[32];
     ct_json_begin(j, NULL, '{');
     ct_json_number(j, "id", m->id);
@@ -164,6 +165,8 @@ static void put_module(void *arg, const struct ct_target_module *m) {
     ct_json_number(j, "functions", m->function_count);
     ct_json_number(j, "hooked", m->hooked);
     ct_json_number(j, "entry_only", m->entry_only);
+    ct_json_number(j, "code_bytes", bytes.code);
+    ct_json_number(j, "hooked_bytes", bytes.hooked);
     ct_json_begin(j, "skipped", '{');
     for (int r = 1; r < CT_HOOK_SKIP_COUNT; r++)
         if (m->skipped[r])

@@ -18,7 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK_NS 200000000ull
+#define CHECK_NS   200000000ull
+#define LARGE_CODE (64u << 10) /* bytes */
 
 struct ct_recording *ct_recording_create(struct ct_session *s, enum ct_recording_origin origin) {
     struct ct_recording *r = calloc(1, sizeof *r);
@@ -247,8 +248,19 @@ static bool is_function(int reason) {
            reason != CT_HOOK_SKIP_ODD_ENTRY;
 }
 
+/* Small modules may consist of a few large functions. */
+static bool is_poor(const struct ct_target_bytes *bytes) {
+    return bytes->code >= LARGE_CODE && bytes->known < bytes->code / 2;
+}
+
 static void count_module(void *arg, const struct ct_target_module *m) {
     struct ct_session_statistics *out = arg;
+    const struct ct_target_bytes bytes = ct_target_module_bytes(m);
+    if (is_poor(&bytes)) {
+        out->poor_modules++;
+        out->poor_functions += m->function_count;
+        out->poor_bytes += bytes.code;
+    }
     out->modules++;
     out->functions += m->function_count;
     out->hooked += m->hooked;
@@ -260,6 +272,7 @@ static void count_module(void *arg, const struct ct_target_module *m) {
 
 static void count_modules(const struct ct_recording *r, struct ct_session_statistics *out) {
     out->modules = out->functions = out->hooked = out->entry_only = out->skipped = out->read_code = 0;
+    out->poor_modules = out->poor_functions = out->poor_bytes = 0;
     ct_recording_each_module(r, count_module, out);
 }
 

@@ -69,8 +69,7 @@ static bool is_operator_sign(char c) {
     return c && strchr("+-*/%^&|~!=<>,[]", c) != NULL;
 }
 
-/* Returns the end of "operator" and its signs, when that is at `at`; else `at` itself. */
-static const char *skip_operator(const char *start, const char *at) {
+const char *ct_demangled_operator(const char *start, const char *at) {
     static const char word[] = "operator";
     const size_t length = sizeof word - 1;
     if (strncmp(at, word, length) != 0 || (at > start && at[-1] != ':' && at[-1] != ' '))
@@ -101,7 +100,7 @@ size_t ct_demangled_base(const char *display, size_t *start) {
     bool in_operator = false; /* its type, or "new", may have spaces */
     *start = 0;
     while (*at) {
-        const char *after = skip_operator(display, at);
+        const char *after = ct_demangled_operator(display, at);
         if (after != at) {
             in_operator = true;
             at = after;

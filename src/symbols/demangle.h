@@ -16,6 +16,8 @@ char *ct_demangle(const char *name);
 /* Length of the name without its parameters ("ns::f<int>" of "ns::f<int>(char) const") and without the return type
  * before it (*start receives where it begins). */
 size_t ct_demangled_base(const char *display, size_t *start);
+/* Returns the end of "operator" and its signs, when that is at `at` in the name; else `at` itself. */
+const char *ct_demangled_operator(const char *display, const char *at);
 
 /* ---- parts ---- */
 

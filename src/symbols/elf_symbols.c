@@ -6,9 +6,6 @@
 #include <stdlib.h>
 
 #define MAX_NAME 4096 /* bytes that are examined; longer names are kept whole */
-/* Names may share their ends. All names together may have this many bytes more than the strings; code that copies them
- * relies on it. */
-#define MAX_SHARED ((uint64_t)64 << 20)
 
 struct symbol_table {
     struct ct_span symbols, strings;
@@ -85,7 +82,7 @@ static int copy_strings(struct ct_functions *table, struct symbol_table *from) {
 
 /* False for a name that begins with a version: versions are cut off in place, which must not change other names. */
 static bool has_name(struct symbol_table *from, const Elf64_Sym *symbol) {
-    uint64_t most = from->strings.size + MAX_SHARED;
+    uint64_t most = from->strings.size + CT_MAX_SHARED_NAMES;
     if (!from->names || symbol->st_name >= from->strings.size || from->named >= most)
         return false;
     const char *name = (const char *)from->strings.data + symbol->st_name;

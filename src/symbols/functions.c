@@ -132,6 +132,8 @@ static int read_functions(struct ct_functions *table, const struct ct_elf *elf, 
         result = ct_symbols_read(table, elf, &list);
     if (!result)
         result = read_debug(table, elf, search, &list);
+    if (!result && !ct_debug_has_symbols(elf))
+        result = ct_go_functions_read(table, elf, &list);
     if (!result)
         result = ct_candidates_sort(&list);
     if (!result)

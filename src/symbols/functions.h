@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Function tables of ELF modules: the union of .symtab, .dynsym, the FDEs of .eh_frame and, for stripped modules,
- * .gnu_debugdata and the symbols of a separate debug file; one entry per address.
+ * .gnu_debugdata, the symbols of a separate debug file and Go's .gopclntab; one entry per address.
  *
  * Used by the process that knows names (controller, or a process that hooks itself), never to the agent. A table is
  * immutable once opened and may be read by any thread. Damaged files give an error or a smaller table, never a crash;

@@ -7,6 +7,9 @@
 #include "symbols/functions.h"
 
 #define CT_MAX_PERSONALITIES 64
+/* Names may share their ends. All names together may have this many bytes more than the strings; code that copies them
+ * relies on it. */
+#define CT_MAX_SHARED_NAMES ((uint64_t)64 << 20)
 
 /* A slot of the index by name; name 0: empty. */
 struct ct_name_slot {
@@ -59,6 +62,8 @@ int ct_text_read(struct ct_functions *table, const struct ct_elf *elf);
 int ct_symbols_read(struct ct_functions *table, const struct ct_elf *elf, struct ct_candidates *list);
 /* Adds the .symtab of a debug file; of a damaged one, what can be read. */
 int ct_symbols_read_debug(struct ct_functions *table, const struct ct_elf *debug, struct ct_candidates *list);
+/* Adds the functions of Go's own table, if the file has one that is not damaged, and copies their names. */
+int ct_go_functions_read(struct ct_functions *table, const struct ct_elf *elf, struct ct_candidates *list);
 /* Length up to the symbol version ("name@@VERSION"), limited so that damaged strings cost little. */
 size_t ct_symbol_name_length(const char *name);
 

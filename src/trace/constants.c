@@ -3,7 +3,10 @@
 #include "trace/constants.h"
 #include "symbols/elf_image.h"
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -98,4 +101,58 @@ const uint8_t *ct_constants_at(struct ct_constants *c, size_t process, uint64_t 
         *have = bytes.size;
     }
     return owners == 1 ? found : NULL;
+}
+
+/* ---- names of variables ---- */
+
+/* The variable that holds the address, in one symbol table; with its beginning. "": none. */
+static const char *find_variable(const struct ct_elf *elf, const struct ct_elf_section *table, uint64_t address,
+                                 uint64_t *begin) {
+    struct ct_elf_section strings;
+    Elf64_Sym symbol;
+    if (!ct_elf_section(elf, table->link, &strings) || !strings.bytes.size)
+        return "";
+    struct ct_reader r = ct_reader_of(table->bytes.data, table->bytes.size);
+    while (ct_reader_left(&r) >= sizeof symbol) {
+        ct_reader_bytes(&r, &symbol, sizeof symbol);
+        const char *name = (const char *)strings.bytes.data + symbol.st_name;
+        if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF || address < symbol.st_value ||
+            address - symbol.st_value >= symbol.st_size || symbol.st_name >= strings.bytes.size || !*name ||
+            !memchr(name, 0, strings.bytes.size - symbol.st_name))
+            continue;
+        *begin = symbol.st_value;
+        return name;
+    }
+    return "";
+}
+
+static void name_variable(const struct ct_elf *elf, const char *path, uint64_t address, char *text, size_t size) {
+    const char *slash = strrchr(path, '/'), *name = "";
+    struct ct_elf_section section;
+    uint64_t begin = 0;
+    for (uint32_t i = 0; i < elf->shnum && !*name; i++)
+        if (ct_elf_section(elf, i, &section) && (section.type == SHT_SYMTAB || section.type == SHT_DYNSYM))
+            name = find_variable(elf, &section, address, &begin);
+    if (!*name)
+        snprintf(text, size, "%s+0x%" PRIx64, slash ? slash + 1 : path, address);
+    else if (address == begin)
+        snprintf(text, size, "%s", name);
+    else
+        snprintf(text, size, "%s+%" PRIu64, name, address - begin);
+}
+
+void ct_constants_name(struct ct_constants *c, size_t process, uint64_t address, char *text, size_t size) {
+    unsigned owners = 0;
+    *text = 0;
+    for (size_t i = 0; i < ct_trace_module_count(c->trace); i++) {
+        const struct ct_trace_module *info = ct_trace_module_at(c->trace, i);
+        Elf64_Phdr segment;
+        if (info->process == process && address >= info->base && open_module(c, &c->modules[i], info) &&
+            find_segment(&c->modules[i], address - info->base, &segment)) {
+            owners++;
+            name_variable(&c->modules[i].elf, info->path, address - info->base, text, size);
+        }
+    }
+    if (owners > 1) /* modules that were loaded one after the other may have had one address */
+        *text = 0;
 }

@@ -177,6 +177,8 @@ struct ct_symbols_module ct_symbols_module_at(const struct ct_symbols *symbols, 
 struct ct_symbols_module ct_symbols_module_of(const struct ct_symbols *symbols, uint32_t id);
 /* The function that contains an offset, or the last one before it; NULL: the offset is before the first. */
 const struct ct_trace_function *ct_symbols_at(struct ct_symbols *symbols, uint32_t module, uint64_t offset);
+/* Does the file have a reason why the function is not hooked? Much cheaper than ct_symbols_find. */
+bool ct_symbols_is_skipped(const struct ct_symbols *symbols, uint64_t id);
 /* A hash of the ids of all functions that are recorded on entry only. */
 uint64_t ct_symbols_entry_only(const struct ct_symbols *symbols);
 /* What is wrong with the file; NULL: nothing. */

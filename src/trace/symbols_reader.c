@@ -316,14 +316,27 @@ const struct ct_trace_function *ct_symbols_at(struct ct_symbols *symbols, uint32
     return low ? ct_symbols_find(symbols, (uint64_t)module << 32 | (low - 1)) : NULL;
 }
 
-/* The column of a line that was not taken apart yet. */
-static bool line_is_entry_only(const char *line) {
-    for (int column = 0; column < 4; column++) { /* offset, size, name, skip */
+/* Is there something in the column after `before` others, of a line that was not taken apart yet? */
+static bool has_column(const char *line, int before) {
+    while (before-- > 0) {
         line = strchr(line, '\t');
         if (!line++)
             return false;
     }
     return *line && *line != '\t';
+}
+
+bool ct_symbols_is_skipped(const struct ct_symbols *symbols, uint64_t id) {
+    const struct module *module = symbols ? module_of(symbols, id) : NULL;
+    size_t index = (uint32_t)id;
+    if (!module || index >= module->count || !module->functions[index].line)
+        return false;
+    const struct function *f = &module->functions[index];
+    return f->info ? *f->info->skip != 0 : has_column(f->line, 3); /* offset, size, name */
+}
+
+static bool line_is_entry_only(const char *line) {
+    return has_column(line, 4); /* offset, size, name, skip */
 }
 
 uint64_t ct_symbols_entry_only(const struct ct_symbols *symbols) {

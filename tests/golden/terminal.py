@@ -7,6 +7,7 @@ through $PAGER. In a pipe none of this happens, and the command ends quietly if 
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -16,6 +17,8 @@ import termios
 WHOLE = "whole/session_20250102_030405"
 MANY = "many/session_20250102_030405"
 LONG = "std::map<std::basic_string<char>, int>::operator[](std::basic_string<char> const&)"
+SHORT = "std::map<std::string, int>::operator[](std::string const&)"
+SHORTER = "std::map<std::string, int>::operator[](…)"
 failed = 0
 
 
@@ -50,17 +53,53 @@ def on_terminal(words, directory, width, **more):
     return out.decode().replace("\r\n", "\n"), child.wait()
 
 
+def narrow(contrail, directory):
+    """Columns are left out, the percentiles first; never the one of --sort."""
+    def head(width, *words, **more):
+        out, _ = on_terminal([contrail, "report", WHOLE, *words], directory, width, PAGER="cat", NO_COLOR="1", **more)
+        rows = out.split("\n\n")[0].replace(" (1 open)", "").splitlines()
+        check(f"report keeps to {width} columns", more or all(len(line) <= width for line in rows), out)
+        return rows[0].split()
+    whole = "CALLS TOTAL SELF % AVG MAX P50 P95 P99 FUNCTION".split()
+    check("report has all columns at 130", head(130) == whole, head(130))
+    check("report leaves out percentiles first", head(100) == whole[:6] + ["P99", "FUNCTION"], head(100))
+    check("report has five columns at 80", head(80) == whole[:5] + ["FUNCTION"], head(80))
+    check("report keeps the column of --sort", "P50" in head(80, "--sort", "p50"), head(80, "--sort", "p50"))
+    check("COLUMNS replaces the width", head(80, COLUMNS="130") == whole, head(80, COLUMNS="130"))
+
+
+def flame(contrail, directory):
+    """The picture has the width of the terminal, and a colour for each box."""
+    for width in (40, 90):
+        out, code = on_terminal([contrail, "graph", "--flame", WHOLE], directory, width, PAGER="cat", NO_COLOR="1")
+        rows = out.split("\n\n")[0].splitlines()
+        check(f"the flame graph has {width} columns", code == 0 and max(map(len, rows)) == width == len(rows[0]), out)
+    out, _ = on_terminal([contrail, "graph", "--flame", WHOLE], directory, 90, PAGER="cat")
+    rows = out.split("\n\n")[0].splitlines()
+    check("the flame graph has colours", all("\033[30;" in row and "[main" not in row for row in rows), out)
+    plain = re.sub(r"\033\[[0-9;]*m", "", rows[0])
+    check("the flame graph has the width with colours, too", len(plain) == 90, plain)
+
+
 def terminal(contrail, directory):
     for command in ("report", "replay"):
-        out, code = on_terminal([contrail, command, WHOLE], directory, 120, PAGER="cat", NO_COLOR="1")
+        out, code = on_terminal([contrail, command, WHOLE], directory, 90, PAGER="cat", NO_COLOR="1")
         check(f"{command} exits with 0", code == 0, out)
-        check(f"{command} cuts long names", LONG not in out and "std::map<" in out and "..." in out, out)
+        check(f"{command} leaves out parameters or the end", SHORT not in out and "std::map<" in out and "…" in out, out)
         rows = [line for line in out.splitlines() if "std::map<" in line]
-        check(f"{command} keeps to the width", all(len(line) <= 120 for line in rows), out)
+        check(f"{command} keeps to the width", all(len(line) <= 90 for line in rows), out)
         check(f"{command} has no colours with NO_COLOR", "\033" not in out, out)
         out, _ = on_terminal([contrail, command, WHOLE], directory, 300, PAGER="cat")
         check(f"{command} has colours", "\033[" in out, out)
-        check(f"{command} has room for long names", LONG in out, out)
+        check(f"{command} has room for long names", SHORT in out, out)
+        out, _ = on_terminal([contrail, command, "--full-names", WHOLE], directory, 300, PAGER="cat")
+        check(f"{command} has room for full names", LONG in out, out)
+    out, _ = on_terminal([contrail, "replay", WHOLE], directory, 100, PAGER="cat", NO_COLOR="1")
+    check("parameters are left out first", SHORTER in out, out)
+    out, _ = on_terminal([contrail, "report", WHOLE], directory, 120, PAGER="cat", NO_COLOR="1", LC_ALL="C")
+    check("without UTF-8, names end with dots", "..." in out and out.isascii(), out)
+    narrow(contrail, directory)
+    flame(contrail, directory)
     out, code = on_terminal([contrail, "replay", WHOLE], directory, 120, PAGER="sed 's/^/PAGED /'", NO_COLOR="1")
     check("replay goes through $PAGER", code == 0 and all(line.startswith("PAGED ") for line in out.splitlines()), out)
     out, code = on_terminal([contrail, "replay", WHOLE], directory, 120, PAGER="head -n 1", NO_COLOR="1")
@@ -70,7 +109,7 @@ def terminal(contrail, directory):
 def pipes(contrail, directory):
     done = subprocess.run([contrail, "replay", WHOLE], cwd=directory, env=environment(PAGER="false"),
                           capture_output=True, text=True)
-    check("a pipe has whole names, no colours and no pager", LONG in done.stdout and "\033" not in done.stdout, done)
+    check("a pipe has parameters, no colours and no pager", SHORT in done.stdout and "\033" not in done.stdout, done)
     for command in ("info", "report", "replay", "verify"):
         reading, writing = os.pipe()
         os.close(reading)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Damaged traces: whatever the files hold, what reads them ends, and says no more than that it could not. */
 #include "report/diff.h"
+#include "report/flame.h"
 #include "report/functions.h"
 #include "report/graph.h"
 #include "report/info.h"
@@ -38,6 +39,9 @@ static void compare(struct ct_trace *trace, const char *path, struct ct_json *js
     struct ct_trace *again;
     struct ct_graph *graph;
     struct ct_diff *diff;
+    struct ct_flame *flame;
+    if (!ct_flame_make(&flame, trace, &(struct ct_flame_options){0}))
+        ct_flame_free(flame);
     if (!ct_graph_make(&graph, trace, &(struct ct_graph_options){.depth = 3})) {
         ct_graph_json(graph, trace, json);
         ct_graph_free(graph);

@@ -33,7 +33,7 @@ static void put_children(char *text, size_t size, const struct ct_graph_node *no
 static void put_function(char *text, size_t size, const struct ct_graph_function *f) {
     put(text, size, "%s%s:%llu/%llu %llu %llu", *text ? "\n" : "", f->callers.known->name,
         (unsigned long long)f->callers.calls, (unsigned long long)f->callers.timed,
-        (unsigned long long)f->callers.total_ns, (unsigned long long)f->self_ns);
+        (unsigned long long)f->callers.total_ns, (unsigned long long)f->callers.self_ns);
     if (f->exceptions)
         put(text, size, " x%llu", (unsigned long long)f->exceptions);
     if (f->open)
@@ -103,6 +103,39 @@ static void depth_follows_ways(void **state) {
     check(plain, "main", 3,
           "main:1/1 1000 795\n <:1/1 1000\n >other:1/1 100\n  >work:1/1 40\n   >leaf:1/1 1\n "
           ">work:1/1 100\n  >leaf:2/2 30\n >leaf:1/1 5");
+}
+
+/* Times and calls of main's callees: work 100 (self 70), other 100 (self 60), leaf 5; each order has its own first. */
+static void rows_are_sorted(void **state) {
+    (void)state;
+    static const char script[] = "0+main 100+work 110+leaf 140-leaf 200-work 300+leaf 305-leaf 310+leaf 311-leaf "
+                                 "400+other 410+leaf 450-leaf 500-other 1000-main";
+    static const char *const expected[] = {
+        [CT_GRAPH_BY_TOTAL] = " >other:1/1 100\n >work:1/1 100\n >leaf:2/2 6",
+        [CT_GRAPH_BY_SELF] = " >work:1/1 100\n >other:1/1 100\n >leaf:2/2 6",
+        [CT_GRAPH_BY_CALLS] = " >leaf:2/2 6\n >other:1/1 100\n >work:1/1 100",
+        [CT_GRAPH_BY_NAME] = " >leaf:2/2 6\n >other:1/1 100\n >work:1/1 100",
+    };
+    const char *functions[] = {"main", NULL};
+    struct sample_thread thread = {.id = 1, .tid = 1000, .name = "sample", .script = script};
+    for (int sort = CT_GRAPH_BY_TOTAL; sort <= CT_GRAPH_BY_NAME; sort++) {
+        char text[512];
+        struct ct_graph_options options = {
+            .select = {.functions = functions}, .depth = 1, .sort = (enum ct_graph_sort)sort};
+        snprintf(text, sizeof text, "main:1/1 1000 794\n <:1/1 1000\n%s", expected[sort]);
+        check_threads(&thread, 1, &options, text);
+    }
+}
+
+static void functions_are_sorted(void **state) {
+    (void)state;
+    struct sample_thread thread = {.id = 1, .tid = 1000, .name = "sample", .script = plain};
+    const char *functions[] = {"leaf", "work", "main", NULL};
+    struct ct_graph_options options = {.select = {.functions = functions}, .depth = 1, .limit = 1};
+    options.sort = CT_GRAPH_BY_CALLS;
+    check_threads(&thread, 1, &options, "leaf:4/4 36 36\n <work:3/3 31");
+    options.sort = CT_GRAPH_BY_SELF;
+    check_threads(&thread, 1, &options, "main:1/1 1000 795\n <:1/1 1000\n >work:1/1 100");
 }
 
 static void several_functions_fit(void **state) {
@@ -208,6 +241,8 @@ int main(void) {
         cmocka_unit_test(callees_have_their_own_time),
         cmocka_unit_test(the_first_function_has_no_caller),
         cmocka_unit_test(depth_follows_ways),
+        cmocka_unit_test(rows_are_sorted),
+        cmocka_unit_test(functions_are_sorted),
         cmocka_unit_test(several_functions_fit),
         cmocka_unit_test(a_function_is_its_own_caller),
         cmocka_unit_test(recursion_over_another_function),

@@ -294,7 +294,7 @@ class Options(unittest.TestCase):
     def test_defaults(self):
         self.assertEqual(self.options(), {
             "format": "0", "keep_bytes": "0", "keep_ns": "0", "detail": "0", "stack_bytes": "128", "vectors": "0",
-            "detail_rate": "0", "detail_memory": str(32 << 20), "rolls": "0,0,0,0", "metrics": "-", "triggers": ""})
+            "detail_rate": "0", "detail_memory": "0", "rolls": "0,0,0,0", "metrics": "-", "triggers": ""})
 
     def test_all(self):
         given = self.options("--format", "atf2", "--keep", "1.5G", "--detail", "always", "--stack-bytes", "512",

@@ -163,6 +163,8 @@ class Times(session_case.SessionCase):
         self.assertEqual([line["time_ns"] for line in after if line["kind"] == "close"][0], middle["time_ns"])
         until = json.loads(self.read("replay", "--json", "--to", middle["time"][11:]))  # without its date
         self.assertLessEqual(max(line["time_ns"] for line in until), middle["time_ns"])
+        early = self.read("replay", "--json", "--clock", "wall", "--from", "1980-01-01T00:00:00")  # the machine was off
+        self.assertEqual(json.loads(early), lines)
         wrong = subprocess.run([session_case.CONTRAIL, "replay", "--from", "25:00:00", self.session()],
                                capture_output=True, text=True)
         self.assertEqual(wrong.returncode, 64)

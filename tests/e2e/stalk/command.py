@@ -236,6 +236,12 @@ def test_code(b):
          (rows["count"], rows["executed"]))
     counts = collections.Counter((l["module"], l["offset"], l["size"]) for l in lines if l["kind"] == "block")
     same("counts", counts, {(r["module"], r["offset"], r["size"]): r["count"] for r in rows["blocks"]})
+    copy = os.path.dirname(directory) + ".atf2"
+    same("export", 0, b.shop.run([b.arguments.contrail, "export", "--format", "atf2", "-o", copy,
+                                  os.path.dirname(directory)]).code)
+    contains(b.shop.read("verify", copy).out.decode(), "OK")
+    same("blocks of the copy", rows["blocks"], json.loads(b.shop.run(report[:-1] + [copy]).out)["blocks"])
+    shutil.rmtree(copy)
     file = os.path.join(directory, "thread_1", "code.ctc")
     data = bytearray(open(file, "rb").read())
     for change in (lambda d: d[:-1], lambda d: d[:200] + bytes([d[200] ^ 1]) + d[201:], lambda d: b"XXXX" + d[4:],

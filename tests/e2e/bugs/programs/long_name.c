@@ -38,7 +38,7 @@ static __attribute__((noinline)) int total(int count) {
 
 static __attribute__((noinline)) void rename_item(int round) {
     if (round == 470)
-        set_label(&items[63], "a label of thirty-one characters");
+        set_label(&items[63], "a label of thirty-two characters");
     else
         set_label(&items[round % ITEMS], "plain");
 }

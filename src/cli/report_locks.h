@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `contrail report --locks`: who waited for which lock, and who held it. */
+#ifndef CT_CLI_REPORT_LOCKS_H
+#define CT_CLI_REPORT_LOCKS_H
+
+#include "report/select.h"
+
+/* At most `limit` locks, and functions; 0: all. Returns the exit code. */
+int ct_report_locks(struct ct_trace *trace, const struct ct_select *select, uint64_t limit,
+                    const char *const *directories, bool json);
+
+#endif
