@@ -94,8 +94,8 @@ int main(void) {
 }
 """
 
-# Only calls around `look` have arguments: the main thread's lock, and that of the other thread, but not the unlock between
-# them.
+# Only calls around `look` have arguments: the main thread's lock, and that of the other thread, but not the unlock
+# between them.
 WINDOWS = r"""
 #include <pthread.h>
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
