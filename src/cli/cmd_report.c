@@ -95,15 +95,15 @@ static struct table measure_table(struct ct_printer *printer, const struct ct_tr
     return t;
 }
 
-/* Columns left for the function. 0: unlimited. */
-static size_t name_room(const struct table *t) {
-    size_t used = indent_of(t), width = (size_t)t->printer->width;
+/* Columns left for the function when `after` more follow it. 0: unlimited. */
+static size_t name_room(const struct table *t, size_t after) {
+    size_t used = indent_of(t) + after, width = (size_t)t->printer->width;
     return !width ? 0 : width > used + LEAST_ROOM ? width - used : LEAST_ROOM;
 }
 
 /* Leaves out the module where there is no room for it. */
-static void print_function(const struct table *t, const struct ct_report_row *row) {
-    size_t room = name_room(t), took = ct_printer_function(t->printer, row->name, room);
+static void print_function(const struct table *t, const struct ct_report_row *row, size_t after) {
+    size_t room = name_room(t, after), took = ct_printer_function(t->printer, row->name, room);
     if (!*row->module || (room && took + strlen(row->module) + 3 > room))
         return;
     ct_printer_colour(t->printer, CT_COLOUR_DIM);
@@ -162,7 +162,7 @@ static void print_row(const struct table *t, const struct ct_report_row *row) {
         ct_printer_spaces(t->printer, (size_t)t->thread_width > took ? (size_t)t->thread_width - took : 0);
     }
     ct_printer_spaces(t->printer, GAP);
-    print_function(t, row);
+    print_function(t, row, row->open ? strlen(" ( open)") + strlen(ct_text_count(text, row->open)) : 0);
     if (t->lines && row->known && *row->known->line) {
         ct_printer_text(t->printer, " at ");
         ct_printer_name(t->printer, row->known->line, 0);

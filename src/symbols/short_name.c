@@ -246,16 +246,20 @@ char *ct_short_name(const char *name, const char *dots) {
 }
 
 char *ct_short_parameters(const char *name, const char *dots) {
-    size_t start, length = ct_demangled_base(name, &start), end = start + length;
-    if (length == strlen(name) || name[end] != '(' || name[end + 1] == ')')
+    size_t start, length = ct_demangled_base(name, &start), filled = strlen(dots);
+    const char *base = name + start, *last = strrchr(base, ')');
+    if (base[length] != '(' || !last || last < base + length)
         return NULL;
-    const char *last = strrchr(name + end, ')');
-    size_t rest = last ? strlen(last) : 0, size = end + 1 + strlen(dots) + rest + 1;
-    char *text = last ? malloc(size) : NULL;
+    if (last == base + length + 1)
+        filled = 0;
+    if (!start && !filled)
+        return NULL;
+    size_t rest = strlen(last);
+    char *text = malloc(length + 1 + filled + rest + 1);
     if (!text)
         return NULL;
-    memcpy(text, name, end + 1);
-    memcpy(text + end + 1, dots, strlen(dots));
-    memcpy(text + size - rest - 1, last, rest + 1);
+    memcpy(text, base, length + 1);
+    memcpy(text + length + 1, dots, filled);
+    memcpy(text + length + 1 + filled, last, rest + 1);
     return text;
 }

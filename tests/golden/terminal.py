@@ -57,7 +57,7 @@ def narrow(contrail, directory):
     """Columns are left out, the percentiles first; never the one of --sort."""
     def head(width, *words, **more):
         out, _ = on_terminal([contrail, "report", WHOLE, *words], directory, width, PAGER="cat", NO_COLOR="1", **more)
-        rows = out.split("\n\n")[0].replace(" (1 open)", "").splitlines()
+        rows = out.split("\n\n")[0].splitlines()
         check(f"report keeps to {width} columns", more or all(len(line) <= width for line in rows), out)
         return rows[0].split()
     whole = "CALLS TOTAL SELF % AVG MAX P50 P95 P99 FUNCTION".split()

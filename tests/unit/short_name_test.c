@@ -148,9 +148,10 @@ static void parameters_are_left_out(void **state) {
     static const struct example examples[] = {
         {"f(int, char)", "f(~)"},
         {"f()", NULL},
+        {"std::pair<int, char>& A::f<int>()", "A::f<int>()"},
         {"main", NULL},
         {"A::f(int (*)(char)) const", "A::f(~) const"},
-        {"void f<int>(int) [clone .isra.0]", "void f<int>(~) [clone .isra.0]"},
+        {"void f<int>(int) [clone .isra.0]", "f<int>(~) [clone .isra.0]"},
         {"A::operator()(int) const", "A::operator()(~) const"},
         {"main::{lambda(int)#1}::operator()(int) const", "main::{lambda(int)#1}::operator()(~) const"},
         {"(anonymous namespace)::f(int)", "(anonymous namespace)::f(~)"},
