@@ -311,7 +311,8 @@ const struct ct_command ct_command_graph = {
         "--from, --to, --thread, --process and --where select calls of these functions as in all reading commands "
         "(contrail(1), SELECTION); their callers and callees need not fit.\n\n"
         "C++ and Rust names are demangled; the GLOB matches the whole name, the name without its parameters, or "
-        "mangled. Trees show one level of template arguments, without defaults, and std::string for its long name; "
+        "mangled. Trees show at most one level of template arguments, without defaults, and std::string for its long "
+        "name; "
         "--full-names shows all, and JSON has all.",
     .options = option_table,
     .notes = "Exit status:\n"

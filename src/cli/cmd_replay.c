@@ -242,7 +242,8 @@ const struct ct_command ct_command_replay = {
         "between threads is no more exact than that. --function shows the blocks of matching calls and functions, "
         "--module those of matching modules.\n\n"
         "On a terminal the output goes through $PAGER (less -R). C++ and Rust names are demangled; GLOBs match the "
-        "whole name, the name without its parameters, or mangled. Lines show one level of template arguments, without "
+        "whole name, the name without its parameters, or mangled. Lines show at most one level of template arguments, "
+        "without "
         "defaults, and "
         "std::string for its long name; --full-names shows all, and JSON has all.",
     .options = option_table,

@@ -428,7 +428,7 @@ const struct ct_command ct_command_report = {
         "were executed in all, SHARE their part of all instructions of these threads. --function and --module select "
         "blocks by their place.\n\n"
         "C++ and Rust names are demangled; GLOBs match the whole name, the name without its parameters, or mangled. "
-        "Tables show one level of template arguments, without defaults, and std::string for its long name; "
+        "Tables show at most one level of template arguments, without defaults, and std::string for its long name; "
         "--full-names shows all, and JSON and CSV have all. "
         "`contrail symbolize` finds source lines and inlined functions.",
     .options = option_table,

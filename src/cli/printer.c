@@ -241,15 +241,22 @@ void ct_printer_keep_names(void) {
     keeps_names = true;
 }
 
+/* Leaves out more and more until the name fits: arguments below the first level, parameters, all arguments. */
 size_t ct_printer_function(struct ct_printer *p, const char *name, size_t room) {
-    const char *dots = p->utf8 ? "…" : "...";
-    char *shorter = keeps_names ? NULL : ct_short_name(name, dots), *shortest = NULL;
-    const char *text = shorter ? shorter : name;
-    if (room && !keeps_names && columns_of(text, strlen(text)) > room)
-        shortest = ct_short_parameters(text, dots);
-    size_t took = ct_printer_name(p, shortest ? shortest : text, room);
-    free(shortest);
-    free(shorter);
+    static char *(*const steps[])(const char *, const char *) = {ct_short_name, ct_short_parameters, ct_shorter_name};
+    char *made = NULL;
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0] && !keeps_names; i++) {
+        const char *text = made ? made : name;
+        if (i && (!room || columns_of(text, strlen(text)) <= room))
+            break;
+        char *next = steps[i](text, p->utf8 ? "…" : "...");
+        if (next) {
+            free(made);
+            made = next;
+        }
+    }
+    size_t took = ct_printer_name(p, made ? made : name, room);
+    free(made);
     return took;
 }
 

@@ -30,8 +30,8 @@ void ct_printer_format(struct ct_printer *printer, const char *format, ...) __at
 /* Prints a name from a trace, cleaned as by ct_message_character. At most `room` columns when that is not 0: the end is
  * replaced by … then, or by ... without UTF-8. Returns the columns used. */
 size_t ct_printer_name(struct ct_printer *printer, const char *name, size_t room);
-/* Prints a function's name like ct_printer_name, shortened (short_name.h), and without its parameters and its result
- * where there is no room for them. */
+/* Prints a function's name like ct_printer_name, shortened (short_name.h), and without its parameters, its result
+ * and arguments of templates where there is no room for them. */
 size_t ct_printer_function(struct ct_printer *printer, const char *name, size_t room);
 /* From now on, ct_printer_function prints names whole. */
 void ct_printer_keep_names(void);

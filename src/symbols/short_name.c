@@ -11,6 +11,7 @@ struct shortening {
     const char *start, *at; /* in the name */
     const char *dots;
     struct ct_demangle_text out;
+    unsigned levels; /* of arguments that are kept */
     unsigned depth;
     bool failed; /* brackets do not match, or are nested too deeply */
 };
@@ -143,7 +144,7 @@ static void copy_arguments(struct shortening *s, unsigned level) {
         s->at++; /* a comma */
     }
     put(s, 1);
-    if (s->out.failed || put_alias(s, open) || !level || s->out.length - open <= 2)
+    if (s->out.failed || put_alias(s, open) || level < s->levels || s->out.length - open <= 2)
         return;
     s->out.length = open + 1;
     ct_demangle_add_string(&s->out, s->dots);
@@ -230,11 +231,12 @@ static void copy_part(struct shortening *s, char close, unsigned level) {
     s->depth--;
 }
 
-char *ct_short_name(const char *name, const char *dots) {
+static char *shorten(const char *name, const char *dots, unsigned levels) {
     if (!strpbrk(name, "<[") && !strstr(name, "std::__"))
         return NULL;
     size_t room = strnlen(name, CT_DEMANGLE_MAX_OUTPUT) + 64;
-    struct shortening s = {.start = name, .at = name, .dots = dots, .out = {.text = malloc(room), .room = room}};
+    struct shortening s = {
+        .start = name, .at = name, .dots = dots, .levels = levels, .out = {.text = malloc(room), .room = room}};
     if (s.out.text)
         copy_part(&s, 0, 0);
     if (!s.out.text || s.failed) {
@@ -243,6 +245,14 @@ char *ct_short_name(const char *name, const char *dots) {
     }
     s.out.text[s.out.length] = 0;
     return s.out.text;
+}
+
+char *ct_short_name(const char *name, const char *dots) {
+    return shorten(name, dots, 1);
+}
+
+char *ct_shorter_name(const char *name, const char *dots) {
+    return shorten(name, dots, 0);
 }
 
 char *ct_short_parameters(const char *name, const char *dots) {

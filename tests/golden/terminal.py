@@ -64,6 +64,8 @@ def narrow(contrail, directory):
     check("report has all columns at 130", head(130) == whole, head(130))
     check("report leaves out percentiles first", head(100) == whole[:6] + ["P99", "FUNCTION"], head(100))
     check("report has five columns at 80", head(80) == whole[:5] + ["FUNCTION"], head(80))
+    out, _ = on_terminal([contrail, "report", WHOLE], directory, 80, PAGER="cat", NO_COLOR="1")
+    check("arguments of templates are left out before the end", "std::map<…>::operator[](…)" in out, out)
     check("report keeps the column of --sort", "P50" in head(80, "--sort", "p50"), head(80, "--sort", "p50"))
     check("COLUMNS replaces the width", head(80, COLUMNS="130") == whole, head(80, COLUMNS="130"))
 

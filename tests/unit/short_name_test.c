@@ -143,6 +143,18 @@ static void garbage_is_safe(void **state) {
     }
 }
 
+static void no_arguments(void **state) {
+    (void)state;
+    static const struct example examples[] = {
+        {"std::map<" STRING ", int>::find(" STRING " const&)", "std::map<~>::find(std::string const&)"},
+        {"void A<int>::B<char>::f<A<int> >(A<char>)", "void A<~>::B<~>::f<~>(A<~>)"},
+        {"A<>::operator< <int>(int)", "A<>::operator< <~>(int)"},
+        {"f<int", NULL},
+        {0},
+    };
+    check(examples, ct_shorter_name);
+}
+
 static void parameters_are_left_out(void **state) {
     (void)state;
     static const struct example examples[] = {
@@ -165,6 +177,7 @@ int main(void) {
         cmocka_unit_test(the_standard_library),  cmocka_unit_test(one_level_of_arguments),
         cmocka_unit_test(signs_are_no_brackets), cmocka_unit_test(what_is_not_understood_stays),
         cmocka_unit_test(garbage_is_safe),       cmocka_unit_test(parameters_are_left_out),
+        cmocka_unit_test(no_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
