@@ -139,16 +139,25 @@ static void retire_block(struct ct_runtime *rt, struct ct_block *b) {
     b->in_use = 0;
 }
 
-/* Takes back the block of an ended thread. Its events are delivered without the lock: a sink is foreign code. */
-static void retire_ended(struct ct_runtime *rt, struct ct_block *b, int tid) {
+/* Other threads keep away from the block of an ended thread from now on. */
+static bool claim_ended(struct ct_block *b, int tid) {
     uint32_t used = 1;
     if (!__atomic_compare_exchange_n(&b->in_use, &used, 2, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return false;
+    if (b->tid == tid)
+        return true;
+    /* another thread was faster, and the block belongs to a new thread already */
+    __atomic_store_n(&b->in_use, 1, __ATOMIC_RELEASE);
+    return false;
+}
+
+/* Takes back the block of an ended thread. Events and left frames are reported without the lock: sinks and listeners
+ * are foreign code. */
+static void retire_ended(struct ct_runtime *rt, struct ct_block *b, int tid) {
+    if (!claim_ended(b, tid))
         return;
-    if (b->tid != tid) { /* another thread was faster, and the block belongs to a new thread already */
-        __atomic_store_n(&b->in_use, 1, __ATOMIC_RELEASE);
-        return;
-    }
     ct_event_drain(b);
+    ct_left_report_ended(b);
     ct_runtime_lock(rt);
     retire_block(rt, b);
     ct_runtime_unlock(rt);
@@ -262,6 +271,16 @@ static void sweep_sometimes(struct ct_runtime *rt) {
         live += b->in_use != 0;
     }
     rt->next_sweep = live * 2 > FIRST_SWEEP ? live * 2 : FIRST_SWEEP;
+}
+
+void ct_block_report_ended(struct ct_runtime *rt) {
+    for (struct ct_block *b = rt->blocks; b; b = b->next) {
+        int tid = b->tid;
+        if (b->in_use != 1 || ct_os_thread_alive(tid) || !claim_ended(b, tid))
+            continue;
+        ct_left_report_ended(b);
+        __atomic_store_n(&b->in_use, 1, __ATOMIC_RELEASE);
+    }
 }
 
 /* Gives a block to a thread, or a child process on our memory, that has none yet. */

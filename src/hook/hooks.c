@@ -124,6 +124,14 @@ static void free_set(struct ct_hooks *set) {
     free(set);
 }
 
+/* `slot`: where the caller's frame begins. A child on another process's memory sees none of its threads. */
+static void report_left(struct ct_runtime *rt, struct ct_block *own, uint64_t slot) {
+    if (!own || own->detached)
+        return;
+    ct_left_report_own(own, slot);
+    ct_block_report_ended(rt);
+}
+
 void ct_hooks_destroy(struct ct_hooks *set) {
     struct ct_set_guard g = ct_set_lock(set);
     if (g.status)
@@ -139,6 +147,7 @@ void ct_hooks_destroy(struct ct_hooks *set) {
         (void)ct_set_apply(set);
     else
         set->code_in_use = false;
+    report_left(&the_runtime, g.block, (uint64_t)__builtin_dwarf_cfa() - 8);
     set->code_in_use |= frames_are_open(&the_runtime);
     numbers_used = set->code_in_use ? set->next_number : 0;
     (void)ct_set_unlock(set, g, 0);

@@ -290,6 +290,9 @@ void ct_block_publish(struct ct_runtime *rt, struct ct_block *block);
  * caller's block. */
 void ct_block_give_away(struct ct_block *own, uint64_t thread_pointer);
 
+/* Reports frames of all threads that have ended. */
+void ct_block_report_ended(struct ct_runtime *rt);
+
 /* Two implementations: block_self.c for a process that hooks itself, agent/table.c for one that is recorded. */
 
 /* The block that the calling thread finds: its own, or another; never NULL. */
@@ -322,6 +325,8 @@ static inline uint64_t ct_shadow_resume(const struct ct_shadow *e) {
 static inline uint32_t ct_shadow_number(const struct ct_shadow *e) {
     return *(const uint32_t *)(e->stub + CT_AFTER_TO_NUMBER);
 }
+/* Where the frame returns to. That of a chain of tail calls is that of its oldest member. */
+uint64_t ct_shadow_real_return(const struct ct_shadow *e);
 /* How many frames are open below an entry, including those of other stacks. */
 uint32_t ct_shadow_depth(const struct ct_block *b, const struct ct_shadow *e);
 /* The stub has finished with the innermost entry: it now belongs to the frame at `slot`, or is free again. */
@@ -343,6 +348,12 @@ void ct_shadow_settle(struct ct_block *b, uint64_t slot);
 void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high);
 /* Frames with their slot in [low, high] have returned, unseen: another frame begins at `high`. */
 void ct_shadow_return_range(struct ct_block *b, uint64_t low, uint64_t high);
+/* The frame is gone; what is above it stays. `reused`: its slot holds another frame's return address by now. */
+void ct_shadow_close(struct ct_block *b, struct ct_shadow *e, bool reused);
+/* Called when a slow path has finished its changes. */
+void ct_shadow_finish(struct ct_block *b);
+/* Calls the listener's on_leave on the thread that `own` belongs to. */
+void ct_shadow_notify_leave(struct ct_block *own, const struct ct_shadow *e, uint32_t depth);
 /* Finds the thread's own stack, if possible. */
 void ct_shadow_learn_home(struct ct_block *b);
 /* The thread goes on at stack pointer `sp`: it has left every frame of this stack below it. */
@@ -365,6 +376,13 @@ bool ct_shadow_same_stack(struct ct_block *b, uint64_t x, uint64_t y);
 bool ct_shadow_at_home(struct ct_block *b, uint64_t slot);
 /* How far below `slot` is certainly the same stack. */
 uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot);
+
+/* ---- frames of listeners that were left unseen (left.c) ---- */
+
+/* Of the calling thread: `slot` is that of its innermost frame, which is not hooked. */
+void ct_left_report_own(struct ct_block *b, uint64_t slot);
+/* Of a thread that has ended: on_leave runs on the calling thread. */
+void ct_left_report_ended(struct ct_block *b);
 
 /* ---- walks by unwinders (walk.c) ---- */
 

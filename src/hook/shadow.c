@@ -161,6 +161,23 @@ static void call_on_leave(void *arg) {
     l->on_leave(&l->call);
 }
 
+void ct_shadow_notify_leave(struct ct_block *own, const struct ct_shadow *e, uint32_t depth) {
+    uint32_t number = ct_shadow_number(e);
+    const struct ct_hook_entry *hook = &own->runtime->hooks[number];
+    struct leave_call l = {
+        .on_leave = hook->listener.on_leave,
+        .call = {.size = sizeof l.call,
+                 .hook = number,
+                 .depth = depth,
+                 .function = (void *)hook->function,
+                 .return_address = (void *)e->ret,
+                 .user = hook->user,
+                 .data = e->data},
+    };
+    if (l.on_leave)
+        ct_runtime_call_out(own, call_on_leave, &l);
+}
+
 /* Reports that the frame was left without returning. */
 static void report_left(struct ct_block *b, const struct ct_shadow *e, uint32_t depth, uint32_t stack) {
     uint32_t number = ct_shadow_number(e);
@@ -172,19 +189,8 @@ static void report_left(struct ct_block *b, const struct ct_shadow *e, uint32_t 
         ct_stacks_tell(b, stack);
         ct_event_write(b, number, CT_EVENT_EXCEPTION);
     }
-    if (hook->flavor == CT_ACTION_LISTEN && hook->listener.on_leave) {
-        struct leave_call l = {
-            .on_leave = hook->listener.on_leave,
-            .call = {.size = sizeof l.call,
-                     .hook = number,
-                     .depth = depth,
-                     .function = (void *)hook->function,
-                     .return_address = (void *)e->ret,
-                     .user = hook->user,
-                     .data = e->data},
-        };
-        ct_runtime_call_out(b, call_on_leave, &l);
-    }
+    if (hook->flavor == CT_ACTION_LISTEN)
+        ct_shadow_notify_leave(b, e, depth);
 }
 
 static void release_top(struct ct_block *b) {
@@ -201,8 +207,8 @@ void ct_shadow_release(struct ct_block *b) {
     release_top(b);
 }
 
-/* Called when a slow path has finished its changes: stubs go on with the events of the running stack. */
-static void finish_changes(struct ct_block *b) {
+/* Stubs go on with the events of the running stack. */
+void ct_shadow_finish(struct ct_block *b) {
     ct_stacks_trim(b);
     ct_stacks_compact(b); /* where only walks are seen, no call does it */
     ct_stacks_tell(b, b->stacks->running);
@@ -233,8 +239,7 @@ static bool is_open(const struct ct_shadow *e) {
     return state != (uint64_t)CT_SLOT_RETURNING || !was_recorded(e->data);
 }
 
-/* The frame is gone; what is above it stays. `reused`: its slot holds another frame's return address by now. */
-static void close_entry(struct ct_block *b, struct ct_shadow *e, bool reused) {
+void ct_shadow_close(struct ct_block *b, struct ct_shadow *e, bool reused) {
     struct ct_shadow copy = *e;
     bool open = is_open(&copy);
     uint32_t stack = ct_stacks_of(b, e);
@@ -253,7 +258,7 @@ static void close_places(struct ct_block *b, struct ct_shadow *first, uint64_t l
     for (struct ct_shadow *e = b->top - 1; e >= first; e--) {
         uint64_t at = ct_shadow_place(e);
         if (ct_shadow_is_frame(e) && at >= low && at < high && (!place || ct_shadow_same_stack(b, at, place)))
-            close_entry(b, e, false);
+            ct_shadow_close(b, e, false);
     }
     for (struct ct_shadow *e = ct_stacks_region(b) + 1; e < b->top; e++)
         if (e->slot == CT_SLOT_CLAIMED && e[-1].slot == CT_SLOT_HOLE)
@@ -291,7 +296,7 @@ static bool close_left_region(struct ct_block *b, uint64_t slot) {
         if (ct_shadow_is_frame(e)) {
             if (!is_left(b, e, slot))
                 return false;
-            close_entry(b, e, slot == ct_shadow_place(e));
+            ct_shadow_close(b, e, slot == ct_shadow_place(e));
         }
         release_top(b);
     }
@@ -305,7 +310,7 @@ static void close_left(struct ct_block *b, uint64_t slot) {
         return;
     while ((e = ct_stacks_newest(b, b->stacks->running)) && slot >= ct_shadow_place(e) &&
            !(slot == ct_shadow_place(e) && is_tail_call(e, slot)))
-        close_entry(b, e, slot == ct_shadow_place(e));
+        ct_shadow_close(b, e, slot == ct_shadow_place(e));
     ct_stacks_trim(b);
 }
 
@@ -318,7 +323,7 @@ static void close_reused(struct ct_block *b, uint64_t slot) {
         if (!ct_shadow_in_flight(e) && ct_shadow_resume(e) == expected)
             expected = e->ret; /* a chain of tail calls, from its end */
         else
-            close_entry(b, e, true);
+            ct_shadow_close(b, e, true);
     }
 }
 
@@ -414,7 +419,7 @@ static void close_above(struct ct_block *b, struct ct_shadow *e, uint64_t slot) 
             x->slot = CT_SLOT_HOLE;
         else if (ct_shadow_is_frame(x) && ct_shadow_place(x) < slot &&
                  ct_shadow_same_stack(b, ct_shadow_place(x), slot))
-            close_entry(b, x, false);
+            ct_shadow_close(b, x, false);
     }
 }
 
@@ -423,7 +428,7 @@ static void close_deeper(struct ct_block *b, const struct ct_shadow *e, uint64_t
     uint32_t stack = ct_stacks_of(b, e);
     struct ct_shadow *x;
     while ((x = ct_stacks_newest(b, stack)) && x != e && ct_shadow_place(x) < slot)
-        close_entry(b, x, false);
+        ct_shadow_close(b, x, false);
 }
 
 /* A handler may have changed the stacks between a stub's look at them and its claim: then the stub's entry is in the
@@ -501,7 +506,7 @@ bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct 
         ok = find_elsewhere(b, slot, resume, found);
         *depth = ct_shadow_depth(b, b->top);
     }
-    finish_changes(b);
+    ct_shadow_finish(b);
     ct_block_unmask(b, mask);
     return ok;
 }
@@ -509,7 +514,7 @@ bool ct_shadow_leave(struct ct_block *b, uint64_t slot, uint64_t resume, struct 
 void ct_shadow_close_range(struct ct_block *b, uint64_t low, uint64_t high) {
     uint64_t mask = ct_block_mask(b);
     close_places(b, b->base + 1, low, high, 0);
-    finish_changes(b);
+    ct_shadow_finish(b);
     ct_block_unmask(b, mask);
 }
 
@@ -541,7 +546,7 @@ void ct_shadow_return_range(struct ct_block *b, uint64_t low, uint64_t high) {
         if (!is_continued(e, high, &expected))
             end_unseen(b, e);
     }
-    finish_changes(b);
+    ct_shadow_finish(b);
     ct_block_unmask(b, mask);
 }
 
@@ -551,8 +556,8 @@ void ct_shadow_prune(struct ct_block *b, uint64_t sp) {
     uint32_t stack = ct_stacks_find(b, sp);
     struct ct_shadow *e;
     while ((e = ct_stacks_newest(b, stack)) && ct_shadow_place(e) < sp)
-        close_entry(b, e, false);
-    finish_changes(b);
+        ct_shadow_close(b, e, false);
+    ct_shadow_finish(b);
     ct_block_unmask(b, mask);
 }
 
@@ -572,7 +577,7 @@ void ct_shadow_settle(struct ct_block *b, uint64_t slot) {
         close_left(b, slot);
     else
         (void)close_left_region(b, slot);
-    finish_changes(b);
+    ct_shadow_finish(b);
     ct_block_unmask(b, mask);
 }
 
@@ -588,8 +593,7 @@ static bool readable_slot(struct ct_block *b, const struct ct_shadow *e, uint64_
     return ct_frame_read(e->slot, high || (at_home(b, sp) && at_home(b, e->slot)), value);
 }
 
-/* The return address of a chain of tail calls is that of its oldest member. */
-static uint64_t real_return(const struct ct_shadow *e) {
+uint64_t ct_shadow_real_return(const struct ct_shadow *e) {
     while (e[-1].slot == e->slot && e->ret == ct_shadow_resume(&e[-1]))
         e--;
     return e->ret;
@@ -601,7 +605,7 @@ uint64_t ct_shadow_resume_in(struct ct_block *b, uint64_t slot, uint64_t now) {
         e--;
     if (e < ct_stacks_region(b))
         e = ct_stacks_settled(b, slot, 0);
-    return e && real_return(e) == now ? ct_shadow_resume(e) : now;
+    return e && ct_shadow_real_return(e) == now ? ct_shadow_resume(e) : now;
 }
 
 static bool is_chain_inner(const struct ct_block *b, const struct ct_shadow *e) {
@@ -610,11 +614,11 @@ static bool is_chain_inner(const struct ct_block *b, const struct ct_shadow *e) 
 
 static void expose_return(struct ct_shadow *e, uint64_t now) {
     if (now == ct_shadow_resume(e))
-        ct_frame_write(e->slot, real_return(e));
+        ct_frame_write(e->slot, ct_shadow_real_return(e));
 }
 
 static void rehook_return(struct ct_shadow *e, uint64_t now) {
-    if (now == real_return(e))
+    if (now == ct_shadow_real_return(e))
         ct_frame_write(e->slot, ct_shadow_resume(e));
 }
 
@@ -661,7 +665,7 @@ void ct_shadow_give_up(struct ct_block *b) {
         park(b, e); /* in case it is another stack's after all */
         end_unseen(b, e);
     }
-    finish_changes(b);
+    ct_shadow_finish(b);
     ct_block_unmask(b, mask);
 }
 
