@@ -44,9 +44,9 @@ struct ct_hooks_options {
 /* `options` may be NULL. */
 int ct_hooks_create(struct ct_hooks **out, const struct ct_hooks_options *options);
 /* Removes every hook and frees everything. Listeners get on_leave for the frames that were left and not reported yet:
- * those of the calling thread on its present stack, and those of threads that have ended. Frames of running threads, and
- * of suspended coroutines, are open: they return correctly and are still seen. The stubs that they need stay until the
- * process ends. */
+ * those of the calling thread on its present stack, and those of threads that have ended. Frames of running threads,
+ * and of suspended coroutines, are open: they return correctly and are still seen. The stubs that they need stay until
+ * the process ends. */
 void ct_hooks_destroy(struct ct_hooks *hooks);
 
 /* ---- what a hook does ---- */
@@ -70,7 +70,7 @@ struct ct_hook_listener {
     void (*on_return)(struct ct_cpu_context *cpu, struct ct_hook_call *call);
     /* A frame was left without returning (longjmp, exception, thread cancellation): its registers are gone. Comes once
      * for each, inner frames first: at once if the engine sees the jump, else with the next hooked call that finds the
-     * frame gone, at the latest at ct_hooks_destroy. If the thread has ended, it runs on another one. It must return. */
+     * frame gone, at the latest at ct_hooks_destroy. If the thread has ended, it runs on another. It must return. */
     void (*on_leave)(struct ct_hook_call *call);
 };
 

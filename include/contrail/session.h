@@ -203,8 +203,8 @@ struct ct_session_statistics {
     uint64_t stalk_left;     /* threads that were not followed to their end, and those that could not be at all */
     uint64_t stalk_blocks;   /* translated */
     uint64_t stalk_children; /* forked, and not followed */
-    /* Modules whose tables name hardly any function of their code, which is not recorded: the rest of these numbers does
-     * not count it. */
+    /* Modules whose tables name hardly any function of their code, which is not recorded: the rest of these numbers
+     * does not count it. */
     uint64_t poor_modules, poor_functions,
         poor_bytes; /* poor_functions: that are named; poor_bytes: of all their code */
 };

@@ -4,6 +4,7 @@
 #include "cli/reading.h"
 #include "cli/report_blocks.h"
 #include "cli/report_locks.h"
+#include "cli/report_histogram.h"
 #include "cli/report_slowest.h"
 #include "cli/report_unhooked.h"
 #include "cli/report_values.h"
@@ -19,6 +20,7 @@ struct options {
     uint64_t limit, min_calls, slowest;
     struct ct_selection selection;
     struct ct_option_list directories;
+    const char *histogram;
     bool args, full_names, per_thread, json, csv, mangled, lines, inlines, blocks, locks, allow_damaged;
 };
 
@@ -265,6 +267,8 @@ static int report_trace(struct ct_trace *trace, struct options *o) {
         return ct_report_slowest(trace, &options.select, (size_t)o->slowest, o->directories.items, o->json);
     if (o->locks)
         return ct_report_locks(trace, &options.select, o->limit, o->directories.items, o->json);
+    if (o->histogram)
+        return ct_report_histogram(trace, &options, o->histogram, o->json);
     if (o->blocks)
         return report_blocks(trace, o, &options.select);
     struct ct_values *values = NULL;
@@ -300,6 +304,10 @@ static int check_options(struct options *o) {
         mistake = "--slowest lists single calls; leave out --blocks, --args, --csv and --per-thread";
     else if (o->locks && (o->slowest || o->blocks || o->args || o->csv || o->per_thread))
         mistake = "--locks lists locks; leave out --slowest, --blocks, --args, --csv and --per-thread";
+    else if (o->histogram && (o->slowest || o->locks || o->blocks || o->args || o->csv || o->per_thread || o->inlines))
+        mistake = "--histogram shows the times of calls; leave out --slowest, --locks, --blocks, --args, --csv, "
+                  "--per-thread and "
+                  "--inlines";
     if (!mistake)
         return ct_selection_check(&o->selection);
     ct_message_error("%s", mistake);
@@ -346,6 +354,8 @@ static const struct ct_option option_table[] = {
      "list the N slowest calls instead, and how to see each of them", .min = 1, .max = 1000000},
     {"locks", 0, CT_OPTION_FLAG, offsetof(struct options, locks), NULL,
      "list locks instead: who waited how long for whom, and deadlocks"},
+    {"histogram", 0, CT_OPTION_STRING, offsetof(struct options, histogram), "FUNCTION-GLOB",
+     "show how long the calls of these functions took instead, as bars and percentiles"},
     {"min-calls", 0, CT_OPTION_NUMBER, offsetof(struct options, min_calls), "N",
      "only functions with at least N calls, or blocks that were executed at least N times"},
     CT_OPTION_MANGLED(struct options),
@@ -406,6 +416,9 @@ const struct ct_command ct_command_report = {
         "around "
         "a mark: `contrail ctl PID mark` before the end shows what a hung program waits for). Threads that wait for "
         "each other in a circle are listed first, as a deadlock.\n\n"
+        "With --histogram, the calls of all functions that match are counted together: a row for each power of two of "
+        "their durations, with a bar, and percentiles (within 2 %) below. All words of the selection apply; --sort and "
+        "--limit have no effect.\n\n"
         "With --args, each parameter of a function that has detail records (spawn --detail, --trigger) is printed "
         "below its row: the range of its numbers and its most frequent values. With more than 32 different values a "
         "share is a lower limit (\"at least\"). Names and types come from debug information when the module or its "
@@ -429,6 +442,7 @@ const struct ct_command ct_command_report = {
                 "contrail report --where 'result < 0'\n"
                 "contrail report --slowest 10 -f 'handle_*'\n"
                 "contrail report --locks\n"
+                "contrail report --histogram 'handle_*' --thread 'worker-*'\n"
                 "contrail report --blocks --lines --limit 20\n"
                 "contrail report --per-thread --thread 'worker-*' --csv > threads.csv",
 };

@@ -56,7 +56,7 @@ static void print_function(const struct page *p, const char *before, size_t proc
     if (!f)
         return;
     ct_printer_text(p->printer, before);
-    ct_printer_name(p->printer, f->name, 0);
+    ct_printer_function(p->printer, f->name, 0);
     ct_printer_text(p->printer, after);
 }
 
@@ -173,10 +173,10 @@ static void print_calls(const struct page *p) {
         const struct ct_lock_calls *row = locks->functions[i];
         ct_printer_format(p->printer, "%*s  %*s  %*s  ", COUNT_WIDTH, ct_text_count(count, row->calls), TIME_WIDTH,
                           ct_text_time(total, row->total_ns), TIME_WIDTH, ct_text_time(most, row->max_ns));
-        ct_printer_name(p->printer, row->function->name, 0);
+        ct_printer_function(p->printer, row->function->name, 0);
         if (row->caller) {
             ct_printer_text(p->printer, ", called by ");
-            ct_printer_name(p->printer, row->caller->name, 0);
+            ct_printer_function(p->printer, row->caller->name, 0);
         }
         if (row->open)
             ct_printer_format(p->printer, " (%s open)", ct_text_count(count, row->open));

@@ -8,11 +8,11 @@ static void print_one(struct ct_printer *printer, const struct ct_unhooked *u) {
     char calls[CT_TEXT_SIZE], self[CT_TEXT_SIZE];
     const char *why = ct_info_reason_text(u->function->skip);
     ct_printer_text(printer, "Not hooked, but perhaps called often: ");
-    ct_printer_name(printer, u->function->name, 0);
+    ct_printer_function(printer, u->function->name, 0);
     ct_printer_text(printer, " [");
     ct_printer_name(printer, u->function->module, 0);
     ct_printer_text(printer, "], by ");
-    ct_printer_name(printer, u->caller->name, 0);
+    ct_printer_function(printer, u->caller->name, 0);
     ct_printer_format(printer, " (calls: %s, self: %s): ", ct_text_count(calls, u->caller->calls),
                       u->caller->timed ? ct_text_time(self, u->caller->self_ns) : "-");
     ct_printer_name(printer, *why ? why : u->function->skip, 0);

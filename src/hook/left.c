@@ -3,8 +3,8 @@
  * destroyed, or when the block of an ended thread gets another owner.
  *
  * A frame that will return must not be reported. So a frame counts as left only where its place on the stack shows it;
- * frames of suspended coroutines are open. Recorded frames stay as they are: readers see where a thread ends. Owner: the
- * calling thread's block, or the claimed block of an ended thread. */
+ * frames of suspended coroutines are open. Recorded frames stay as they are: readers see where a thread ends. Owner:
+ * the calling thread's block, or the claimed block of an ended thread. */
 #include "hook/stacks.h"
 #include "os/os.h"
 #include "os/thread.h"

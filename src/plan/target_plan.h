@@ -64,8 +64,8 @@ struct ct_target_region {
     uint8_t *bytes;
 };
 
-/* Coverage in bytes: of a module's code, without parts of functions, of the functions of it that are known, and of those
- * that are recorded. The padding after a function counts as its own. */
+/* Coverage in bytes: of a module's code, without parts of functions, of the functions of it that are known, and of
+ * those that are recorded. The padding after a function counts as its own. */
 struct ct_target_bytes {
     uint64_t code, known, hooked;
 };

@@ -3,9 +3,9 @@
  *
  * The tree begins at the outermost calls that the selection fits; calls below them need not fit. The time of a node is
  * its own and that of the nodes below it: in a recursion, each call is a node, and each moment counts once in a row.
- * Time of calls whose end was lost does not count, nor does time in gaps. Functions that are recorded on entry only have
- * no time and are left out. Memory grows with the number of different stacks, up to a bound: calls after that count for
- * their callers. */
+ * Time of calls whose end was lost does not count, nor does time in gaps. Functions that are recorded on entry only
+ * have no time and are left out. Memory grows with the number of different stacks, up to a bound: calls after that
+ * count for their callers. */
 #ifndef CT_REPORT_FLAME_H
 #define CT_REPORT_FLAME_H
 

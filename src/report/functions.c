@@ -85,9 +85,19 @@ static struct ct_report_row row_of(const struct ct_tally *t, size_t thread) {
     };
 }
 
-static int make_rows(struct part *part, const struct ct_table *tallies, size_t thread) {
+/* Moves the times of single calls to the row. */
+static int keep_times(struct ct_report_row *row, struct ct_tally *tally) {
+    row->times = malloc(sizeof *row->times);
+    if (!row->times)
+        return CT_ERR_NO_MEMORY;
+    *row->times = tally->times;
+    tally->times = (struct ct_histogram){0};
+    return 0;
+}
+
+static int make_rows(struct part *part, const struct ct_table *tallies, size_t thread, bool times) {
     for (size_t i = 0; i < tallies->capacity; i++) {
-        const struct ct_tally *tally = ct_tally_at(tallies, i);
+        struct ct_tally *tally = ct_tally_at(tallies, i);
         if (!tally || !(tally->calls + tally->unpaired)) /* seen only outside the range, or in calls that do not fit */
             continue;
         struct ct_report_row *row = add_row(part);
@@ -95,6 +105,8 @@ static int make_rows(struct part *part, const struct ct_table *tallies, size_t t
             return CT_ERR_NO_MEMORY;
         *row = row_of(tally, thread);
         put_cpu(row, tally);
+        if (times && keep_times(row, tally))
+            return CT_ERR_NO_MEMORY;
     }
     return 0;
 }
@@ -109,7 +121,7 @@ static int count_threads(struct worker *w) {
             return 0;
         int status = ct_count_thread(&w->counter, job->threads[i]);
         if (!status && job->options->per_thread) {
-            status = make_rows(&w->part, &w->tallies, job->threads[i]);
+            status = make_rows(&w->part, &w->tallies, job->threads[i], job->options->times);
             ct_table_clear(&w->tallies, ct_tally_release);
         }
         if (status)
@@ -237,13 +249,13 @@ static int merge_tallies(struct ct_table *into, struct ct_table *same, const str
 }
 
 /* Merges all threads of all workers into one row for each function. */
-static int merge_workers(struct part *part, const struct ct_trace *trace, struct worker *workers, unsigned count) {
+static int merge_workers(struct part *part, const struct job *job, struct worker *workers, unsigned count) {
     struct ct_table merged = {0}, same = {0};
     int status = 0;
     for (unsigned i = 0; i < count && !status; i++)
-        status = merge_tallies(&merged, &same, trace, &workers[i].tallies);
+        status = merge_tallies(&merged, &same, job->trace, &workers[i].tallies);
     if (!status)
-        status = make_rows(part, &merged, SIZE_MAX);
+        status = make_rows(part, &merged, SIZE_MAX, job->options->times);
     ct_table_free(&merged, ct_tally_release);
     ct_table_free(&same, NULL);
     return status;
@@ -275,7 +287,7 @@ static void add_totals(struct ct_report *r, const struct ct_count_totals *t) {
 
 static int gather_rows(struct ct_report *r, struct job *job, struct worker *workers, unsigned count) {
     struct part all = {0};
-    int status = job->options->per_thread ? 0 : merge_workers(&all, job->trace, workers, count);
+    int status = job->options->per_thread ? 0 : merge_workers(&all, job, workers, count);
     for (unsigned i = 0; i < count; i++) {
         add_totals(r, &workers[i].counter.totals);
         if (!status)

@@ -41,6 +41,7 @@ struct ct_report_options {
     uint64_t limit; /* rows; 0: all */
     uint64_t min_calls;
     bool per_thread;
+    bool times; /* rows keep the times of their calls */
     enum ct_report_spread spread;
     unsigned workers;               /* 0: one per processor */
     const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
@@ -60,8 +61,9 @@ struct ct_report_row {
     uint64_t unknown_ns;                                         /* of self: switches were lost. cpu has none of it */
     uint64_t exceptions;                                         /* calls that were left by an exception or a longjmp */
     uint64_t open;                                               /* calls that were open at the end */
-    uint64_t unpaired; /* calls whose end was lost, and ends whose call was lost */
-    bool entry_only;   /* no times */
+    uint64_t unpaired;          /* calls whose end was lost, and ends whose call was lost */
+    bool entry_only;            /* no times */
+    struct ct_histogram *times; /* of single calls, when the options ask for it; owned by the report */
     struct {
         double squares; /* sum */
         uint64_t p25_ns, p50_ns, p75_ns;

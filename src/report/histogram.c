@@ -91,6 +91,19 @@ uint64_t ct_histogram_at(const struct ct_histogram *h, double fraction) {
     return h->max;
 }
 
+unsigned ct_histogram_power(uint64_t value) {
+    return value ? 63 - (unsigned)__builtin_clzll(value) : 0;
+}
+
+uint64_t ct_histogram_count(const struct ct_histogram *h, unsigned power) {
+    unsigned octave = power < STEP_BITS ? 0 : power - STEP_BITS + 1;
+    unsigned step = octave ? 0 : power ? 1u << power : 0, end = octave ? CT_HISTOGRAM_STEPS : 2u << power;
+    uint64_t count = 0;
+    for (; octave < CT_HISTOGRAM_OCTAVES && h->octaves[octave] && step < end; step++)
+        count += h->octaves[octave][step];
+    return count;
+}
+
 void ct_histogram_free(struct ct_histogram *h) {
     for (unsigned o = 0; o < CT_HISTOGRAM_OCTAVES; o++)
         free(h->octaves[o]);

@@ -21,6 +21,10 @@ bool ct_histogram_add(struct ct_histogram *histogram, uint64_t value);
 bool ct_histogram_merge(struct ct_histogram *into, const struct ct_histogram *from);
 /* The smallest value that `fraction` of all values do not exceed; 0 when empty. */
 uint64_t ct_histogram_at(const struct ct_histogram *histogram, double fraction);
+/* The power of two that the value is in: 2^power up to 2^(power + 1), with 0 in the first. */
+unsigned ct_histogram_power(uint64_t value);
+/* How many values are in it. */
+uint64_t ct_histogram_count(const struct ct_histogram *histogram, unsigned power);
 void ct_histogram_free(struct ct_histogram *histogram);
 
 #endif

@@ -338,7 +338,7 @@ int ct_locks_find(struct ct_locks **out, struct ct_trace *trace, const struct ct
         status = read_threads(&s, directories);
     }
     if (!status)
-        status = ct_locks_follow(locks, s.ops, s.op_count, trace);
+        status = ct_locks_follow(locks, s.ops, s.op_count, ct_trace_thread_count(trace));
     if (!status)
         status = name_locks(locks, trace, directories);
     if (!status)

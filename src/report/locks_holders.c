@@ -313,8 +313,8 @@ static int order_locks(struct ct_locks *locks) {
 
 /* ---- all ---- */
 
-int ct_locks_follow(struct ct_locks *locks, const struct ct_lock_op *ops, size_t count, const struct ct_trace *trace) {
-    struct follower f = {.locks = locks, .thread_count = ct_trace_thread_count(trace)};
+int ct_locks_follow(struct ct_locks *locks, const struct ct_lock_op *ops, size_t count, size_t threads) {
+    struct follower f = {.locks = locks, .thread_count = threads};
     f.held = calloc(f.thread_count + 1, sizeof *f.held);
     f.wait_of = calloc(f.thread_count + 1, sizeof *f.wait_of);
     int status = f.held && f.wait_of ? pass_all(&f, ops, count) : CT_ERR_NO_MEMORY;

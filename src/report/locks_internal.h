@@ -27,7 +27,7 @@ struct ct_lock_op {
     uint64_t began_ns, ended_ns, lasted_ns;
 };
 
-/* Fills locks and waits but for the names of locks. */
-int ct_locks_follow(struct ct_locks *locks, const struct ct_lock_op *ops, size_t count, const struct ct_trace *trace);
+/* Fills locks and waits but for the names of locks. `threads`: number of threads in the trace. */
+int ct_locks_follow(struct ct_locks *locks, const struct ct_lock_op *ops, size_t count, size_t threads);
 
 #endif

@@ -24,13 +24,21 @@ static void add_self(struct ct_report *r) {
         r->self_ns += r->rows[i].self_ns;
 }
 
+static void release_row(struct ct_report_row *row) {
+    if (row->times)
+        ct_histogram_free(row->times);
+    free(row->times);
+}
+
 static void filter_rows(struct ct_report *r, const struct ct_report_options *options) {
     size_t kept = 0;
     for (size_t i = 0; i < r->row_count; i++) {
-        const struct ct_report_row *row = &r->rows[i];
+        struct ct_report_row *row = &r->rows[i];
         const struct ct_cached_function *known = ct_function_cache_get(&r->names, row->process, row->function);
         if (row->calls >= options->min_calls && known->function_fits && known->module_fits)
             r->rows[kept++] = *row;
+        else
+            release_row(row);
     }
     r->row_count = kept;
 }
@@ -97,8 +105,8 @@ int ct_report_arrange(struct ct_report *r, const struct ct_trace *trace, const s
     if (r->row_count)
         qsort_r(r->rows, r->row_count, sizeof *r->rows, compare_rows, &sort);
     r->matched = r->row_count;
-    if (options->limit && r->row_count > options->limit)
-        r->row_count = options->limit;
+    while (options->limit && r->row_count > options->limit)
+        release_row(&r->rows[--r->row_count]);
     return 0;
 }
 
@@ -106,6 +114,8 @@ void ct_report_free(struct ct_report *r) {
     if (!r)
         return;
     ct_function_cache_free(&r->names);
+    for (size_t i = 0; i < r->row_count; i++)
+        release_row(&r->rows[i]);
     free(r->rows);
     free(r);
 }

@@ -123,8 +123,8 @@ static uint32_t take_name(struct go_table *t, uint64_t index) {
     return *text && *text != '@' && t->named < most ? t->copied + (uint32_t)name : 0;
 }
 
-/* Up to the next function there is padding: breakpoints. The first of them stays, because the last byte of a jump may look
- * like one. */
+/* Up to the next function there is padding: breakpoints. The first of them stays, because the last byte of a jump may
+ * look like one. */
 static uint64_t size_of(const struct go_table *t, const struct ct_elf *elf, uint64_t index) {
     uint64_t start = start_of(t, index), size = start_of(t, index + 1) - start;
     struct ct_span code = ct_elf_at(elf, start);

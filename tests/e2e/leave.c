@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames that are left where the engine does not see it: by __builtin_longjmp, by setcontext, by an exception that
- * nothing follows, with a thread that ends. A listener's on_leave comes at ct_hooks_destroy at the latest, once for each
- * of them, and never for a frame that returns.
+ * nothing follows, with a thread that ends. A listener's on_leave comes at ct_hooks_destroy at the latest, once for
+ * each of them, and never for a frame that returns.
  *
  * What went wrong here: such a frame was only found by a later hooked call of its thread, at its place on the stack or
  * above; without one, on_leave never came. */

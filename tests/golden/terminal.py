@@ -100,6 +100,11 @@ def terminal(contrail, directory):
     check("without UTF-8, names end with dots", "..." in out and out.isascii(), out)
     narrow(contrail, directory)
     flame(contrail, directory)
+    out, code = on_terminal([contrail, "report", "--histogram", "leaf", WHOLE], directory, 60, PAGER="cat",
+                            NO_COLOR="1", LC_ALL="C")
+    rows = out.split("\n\n")[0].splitlines()
+    check("bars have the width of the terminal, and are ASCII without UTF-8",
+          code == 0 and max(map(len, rows)) == 60 and out.isascii() and "###" in out, out)
     out, code = on_terminal([contrail, "replay", WHOLE], directory, 120, PAGER="sed 's/^/PAGED /'", NO_COLOR="1")
     check("replay goes through $PAGER", code == 0 and all(line.startswith("PAGED ") for line in out.splitlines()), out)
     out, code = on_terminal([contrail, "replay", WHOLE], directory, 120, PAGER="head -n 1", NO_COLOR="1")

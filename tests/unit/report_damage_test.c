@@ -5,6 +5,7 @@
 #include "report/functions.h"
 #include "report/graph.h"
 #include "report/info.h"
+#include "report/locks.h"
 #include "report/replay.h"
 #include "trace_sample.h"
 #include "base/json_write.h"
@@ -40,6 +41,11 @@ static void compare(struct ct_trace *trace, const char *path, struct ct_json *js
     struct ct_graph *graph;
     struct ct_diff *diff;
     struct ct_flame *flame;
+    struct ct_locks *locks;
+    if (!ct_locks_find(&locks, trace, &(struct ct_select){0}, NULL)) {
+        ct_locks_json(locks, trace, json);
+        ct_locks_free(locks);
+    }
     if (!ct_flame_make(&flame, trace, &(struct ct_flame_options){0}))
         ct_flame_free(flame);
     if (!ct_graph_make(&graph, trace, &(struct ct_graph_options){.depth = 3})) {

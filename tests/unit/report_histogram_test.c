@@ -73,12 +73,53 @@ static void merging_is_like_adding_all(void **state) {
     ct_histogram_free(&odd);
 }
 
+/* Each power of two has the values of its own, and all of them together have all. */
+static void powers_of_two(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t value;
+        unsigned power;
+    } cases[] = {{0, 0},
+                 {1, 0},
+                 {2, 1},
+                 {3, 1},
+                 {4, 2},
+                 {7, 2},
+                 {15, 3},
+                 {16, 4},
+                 {31, 4},
+                 {32, 5},
+                 {63, 5},
+                 {64, 6},
+                 {(1ull << 40) - 1, 39},
+                 {1ull << 40, 40},
+                 {1ull << 63, 63},
+                 {UINT64_MAX, 63}};
+    struct ct_histogram all = {0};
+    assert_true(ct_histogram_count(&all, 0) == 0 && ct_histogram_count(&all, 63) == 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct ct_histogram one = {0};
+        assert_true(ct_histogram_add(&one, cases[i].value) && ct_histogram_add(&all, cases[i].value));
+        assert_int_equal(ct_histogram_power(cases[i].value), cases[i].power);
+        for (unsigned power = 0; power < 64; power++)
+            assert_int_equal(ct_histogram_count(&one, power), power == cases[i].power);
+        ct_histogram_free(&one);
+    }
+    uint64_t sum = 0;
+    for (unsigned power = 0; power < 64; power++)
+        sum += ct_histogram_count(&all, power);
+    assert_int_equal(sum, all.count);
+    assert_int_equal(ct_histogram_count(&all, 4), 2);
+    ct_histogram_free(&all);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(empty),
         cmocka_unit_test(one_value_is_exact),
         cmocka_unit_test(percentiles_within_two_percent),
         cmocka_unit_test(merging_is_like_adding_all),
+        cmocka_unit_test(powers_of_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,14 +94,14 @@ int main(void) {
 }
 """
 
-# Only calls around `look` have arguments: the main thread's lock, and that of the other thread, but not the unlock between
-# them.
+# Only calls around `look` have arguments: the main thread's lock, and that of the other thread, but not the unlock
+# between them.
 WINDOWS = r"""
 #include <pthread.h>
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static __attribute__((noinline)) int look(int i) { volatile int sum = i; return ++sum; }
 static __attribute__((noinline)) int step(int i) { volatile int sum = i; return --sum; }
-static void walk(void) { for (int i = 0; i < 500; i++) step(i); }
+static void walk(void) { for (int i = 0; i < 20000; i++) step(i); }
 static void *visit(void *arg) {
     pthread_mutex_lock(&gate);
     look(2);

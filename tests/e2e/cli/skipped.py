@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""skipped.py CONTRAIL PROGRAM NAMELESS: nothing is missing silently. Functions without a hook are named with their reason, and
-a report says which of them are perhaps called often."""
+"""skipped.py CONTRAIL PROGRAM NAMELESS: nothing is missing silently. Functions without a hook are named with their
+reason, and a report says which of them are perhaps called often."""
 
 import json
 import os
