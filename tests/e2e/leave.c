@@ -177,7 +177,7 @@ static void destroy_here(void) {
 }
 
 static ucontext_t home, coroutine;
-static char coroutine_stack[1 << 16], *signal_stack;
+static char coroutine_stack[1 << 16];
 
 static void suspend(void) {
     swapcontext(&coroutine, &home);
@@ -214,7 +214,7 @@ static void raise_here(void) {
 /* The handler's stack is part of the thread's own, above the frames that it interrupts. */
 static void check_handler(void) {
     char memory[1 << 16];
-    stack_t stack = {.ss_sp = signal_stack = memory, .ss_size = sizeof memory}, none = {.ss_flags = SS_DISABLE};
+    stack_t stack = {.ss_sp = memory, .ss_size = sizeof memory}, none = {.ss_flags = SS_DISABLE};
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
     sigaltstack(&stack, NULL);
     sigaction(SIGUSR1, &action, NULL);

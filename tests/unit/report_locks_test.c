@@ -76,8 +76,8 @@ static void circle_of_three(void **state) {
 }
 
 static void two_circles(void **state) {
-    const struct ct_lock_op ops[] = {lock(0, A, 10, 11), lock(0, A, 20, 0), lock(1, B, 10, 11), lock(2, C, 10, 11),
-                                     lock(1, C, 20, 0),  lock(2, B, 20, 0)};
+    const struct ct_lock_op ops[] = {lock(0, A, 10, 11), lock(0, A, 20, 0), lock(1, B, 10, 11),
+                                     lock(2, C, 10, 11), lock(1, C, 20, 0), lock(2, B, 20, 0)};
     (void)state;
     struct ct_locks *locks = follow(ops, sizeof ops / sizeof *ops);
     assert_int_equal(locks->cycles, 2);
@@ -90,8 +90,8 @@ static void two_circles(void **state) {
 
 /* The holder was unlocked at the time when the next one has it; and a wait begins at that time. */
 static void equal_times(void **state) {
-    const struct ct_lock_op ops[] = {lock(1, A, 10, 10), unlock(1, A, 10), lock(0, A, 9, 10), lock(2, A, 10, 50),
-                                     unlock(0, A, 20), unlock(2, A, 60)};
+    const struct ct_lock_op ops[] = {lock(1, A, 10, 10), unlock(1, A, 10), lock(0, A, 9, 10),
+                                     lock(2, A, 10, 50), unlock(0, A, 20), unlock(2, A, 60)};
     (void)state;
     struct ct_locks *locks = follow(ops, sizeof ops / sizeof *ops);
     const struct ct_lock *a = find(locks, A);
@@ -102,8 +102,8 @@ static void equal_times(void **state) {
 }
 
 static void recursive(void **state) {
-    struct ct_lock_op ops[] = {lock(0, A, 10, 11),  lock(0, A, 12, 13), unlock(0, A, 20),
-                               failed(1, A, 30),    unlock(0, A, 40),   failed(1, A, 50)};
+    struct ct_lock_op ops[] = {lock(0, A, 10, 11), lock(0, A, 12, 13), unlock(0, A, 20),
+                               failed(1, A, 30),   unlock(0, A, 40),   failed(1, A, 50)};
     (void)state;
     struct ct_locks *locks = follow(ops, sizeof ops / sizeof *ops);
     const struct ct_lock *a = find(locks, A);
