@@ -283,8 +283,10 @@ static bool read_entries(const struct ct_scan *s, struct table *t, unsigned i) {
     return t->bytes != NULL;
 }
 
-/* False: the entry does not lead to code of this module. */
-static bool table_entry(const struct ct_scan *s, struct table *t, unsigned i, uint64_t *target) {
+/* False: the entry does not lead to code of this module. The end of a table is not known: what follows it is read too,
+ * which of our own process a sanitizer would take for a mistake. */
+__attribute__((no_sanitize_address)) static bool table_entry(const struct ct_scan *s, struct table *t, unsigned i,
+                                                             uint64_t *target) {
     if ((!t->bytes || i < t->first || i - t->first >= t->count) && !read_entries(s, t, i))
         return false;
     const uint8_t *p = t->bytes + (size_t)t->size * (i - t->first);
