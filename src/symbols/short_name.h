@@ -16,8 +16,8 @@
 char *ct_short_name(const char *name, const char *dots);
 /* Like ct_short_name, without the arguments of any template: std::map<…>::find. */
 char *ct_shorter_name(const char *name, const char *dots);
-/* The name without its result, and with dots for its parameters: "f(…) const". malloc'ed; NULL: it has neither, or there
- * is no memory. */
+/* The name without its result, and with dots for its parameters: "f(…) const". malloc'ed; NULL: it has neither, or
+ * there is no memory. */
 char *ct_short_parameters(const char *name, const char *dots);
 
 #endif
