@@ -127,6 +127,8 @@ const char *ct_session_error(const struct ct_session *session);
 const char *ct_session_note(const struct ct_session *session);
 /* Triggers that fit no function so far: one sentence, or "". */
 const char *ct_session_idle(const struct ct_session *session);
+/* Globs of `only` and `exclude` that fit no function so far: one sentence, or "". */
+const char *ct_session_idle_filters(const struct ct_session *session);
 /* The session's directory and the process's (…/pid_N), "" before there is one. */
 const char *ct_session_directory(const struct ct_session *session);
 const char *ct_session_process_directory(const struct ct_session *session);

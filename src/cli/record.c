@@ -164,6 +164,8 @@ static void say_started(struct recording *r) {
         ct_message_error("%s", ct_session_note(r->session));
     if (*ct_session_idle(r->session) && !r->options->quiet)
         ct_message_error("%s", ct_session_idle(r->session));
+    if (*ct_session_idle_filters(r->session) && !r->options->quiet)
+        ct_message_error("%s", ct_session_idle_filters(r->session));
     if (s.poor_modules && !s.stalk_on && (!s.hooked || !r->options->quiet))
         say_poor(&s);
     if (!s.hooked && !s.stalk_on)

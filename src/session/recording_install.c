@@ -276,6 +276,8 @@ static int install_in_target(struct ct_recording *r) {
         status = check_time(r, start, "planning");
     if (!status)
         status = begin_trace(r);
+    if (!status && !r->session->options.stalk && r->origin <= CT_ORIGIN_ATTACH)
+        ct_recording_note_filters(r); /* a process that was attached to still runs */
     ct_remote_limit(r->remote, (unsigned)limit_ms(r), NULL, NULL);
     if (!status)
         status = r->session->options.stalk ? ct_follower.install(r) : enter_target(r);

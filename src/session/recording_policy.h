@@ -21,6 +21,8 @@ struct ct_recording_time_trigger {
 void ct_recording_apply_policy(struct ct_recording *r);
 /* Notes function triggers that fit no function (ct_session_idle). */
 void ct_recording_note_triggers(struct ct_recording *r);
+/* Notes globs of --only and --exclude that fit no function and no module (ct_session_idle_filters). */
+void ct_recording_note_filters(struct ct_recording *r);
 /* Applies the whole policy if the process does not have the current one, whether it runs or not. The caller holds
  * `work`. */
 void ct_recording_bring_policy(struct ct_recording *r);

@@ -82,6 +82,10 @@ const char *ct_session_idle(const struct ct_session *s) {
     return s->idle;
 }
 
+const char *ct_session_idle_filters(const struct ct_session *s) {
+    return s->idle_filters;
+}
+
 const char *ct_session_error(const struct ct_session *s) {
     return s->error;
 }

@@ -38,6 +38,7 @@ struct ct_session {
     char error[640];
     char note[320];           /* see ct_session_note */
     char idle[448];           /* see ct_session_idle */
+    char idle_filters[640];   /* see ct_session_idle_filters */
     struct ct_place *place;   /* the session's directory */
     char directory[PATH_MAX]; /* its name, for people */
     struct ct_session_metrics metrics;

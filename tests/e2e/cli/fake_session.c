@@ -144,6 +144,11 @@ const char *ct_session_idle(const struct ct_session *session) {
     return "";
 }
 
+const char *ct_session_idle_filters(const struct ct_session *session) {
+    (void)session;
+    return "";
+}
+
 const char *ct_session_error(const struct ct_session *session) {
     return session->error;
 }

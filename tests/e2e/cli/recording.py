@@ -127,6 +127,23 @@ class Recording(InDirectory, unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertIn("nothing is recorded: no function matches --only and --exclude", done.stderr)
 
+    def test_filters_that_fit_nothing(self):
+        done = run("spawn", "--only", "libc.so*", "--only", "parse_no_*", "true")
+        self.assertIn("--only 'parse_no_*' fits no function so far; it stays for libraries to come\n", done.stderr)
+        self.assertEqual(done.stderr.count("fits no function"), 1)
+        done = run("spawn", "--only", "no_such", "--exclude", "mallo?", "--exclude", "nor_?his", "true")
+        self.assertIn("--only 'no_such', --exclude 'nor_?his' fit no function so far; they stay", done.stderr)
+        done = run("spawn", "--quiet", "--exclude", "no_such", "true")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_filters_that_fit_nothing_are_too_many_to_name(self):
+        globs = [word for i in range(30) for word in ("--exclude", f"no_such_{i}_" + "x" * 60)]
+        done = run("spawn", *globs, "true")
+        (line,) = [line for line in done.stderr.splitlines() if "fit no function" in line]
+        named = line.count("--exclude '")
+        self.assertTrue(0 < named < 30, line)
+        self.assertIn(f" and {30 - named} more fit no function so far; they stay for libraries to come", line)
+
     def test_startup_timeout(self):
         done = run("spawn", "--startup-timeout", "1ms", "sh", "-c", "echo ran; exit 3")
         self.assertEqual((done.returncode, done.stdout), (69, "ran\n"))
