@@ -103,6 +103,7 @@ struct ct_session_options {
     int (*progress)(void *arg, const char *step, uint64_t done, uint64_t total);
     void *progress_arg;
     size_t strings; /* most bytes (up to 256) of texts that arguments point to; 0: none are captured */
+    size_t guess;   /* 1: functions of modules whose tables name hardly any too: those that their code calls; 0: not */
 };
 
 /* `options` may be NULL. Fails with CT_ERR_PERMISSION_DENIED and the like when the output directory cannot be made: the

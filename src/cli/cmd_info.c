@@ -195,6 +195,8 @@ static void print_coverage(const struct page *p) {
                       ct_text_count(b, info->functions), ct_text_percent(c, info->hooked, info->functions));
     if (info->entry_only)
         ct_printer_format(p->printer, ", %s of them on entry only", ct_text_count(a, info->entry_only));
+    if (info->guessed)
+        ct_printer_format(p->printer, ", %s of them guessed", ct_text_count(a, info->guessed));
     if (info->code_bytes)
         ct_printer_format(p->printer, "; %s of the code's bytes",
                           ct_text_percent(c, info->hooked_bytes, info->code_bytes));

@@ -133,13 +133,14 @@ static int start_failed(struct recording *r, int status) {
 }
 
 /* Code that no table divides into functions is missing in the trace. */
-static void say_poor(const struct ct_session_statistics *s) {
+static void say_poor(const struct ct_session_statistics *s, bool guess) {
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
     ct_message_error(
-        "the tables of %s module%s name only %s function%s for %s of code, so the others are not recorded; "
-        "install debug symbols, or use contrail stalk, which needs no tables",
+        "the tables of %s module%s name only %s function%s for %s of code, so the others are not recorded%s; "
+        "install debug symbols, or use %scontrail stalk, which needs no tables",
         ct_text_count(a, s->poor_modules), s->poor_modules == 1 ? "" : "s", ct_text_count(b, s->poor_functions),
-        s->poor_functions == 1 ? "" : "s", ct_text_size(c, s->poor_bytes));
+        s->poor_functions == 1 ? "" : "s", ct_text_size(c, s->poor_bytes), guess ? " unless they were guessed" : "",
+        guess ? "" : "--guess, or ");
 }
 
 static void say_nothing_is_recorded(const struct ct_session_statistics *s) {
@@ -167,7 +168,7 @@ static void say_started(struct recording *r) {
     if (*ct_session_idle_filters(r->session) && !r->options->quiet)
         ct_message_error("%s", ct_session_idle_filters(r->session));
     if (s.poor_modules && !s.stalk_on && (!s.hooked || !r->options->quiet))
-        say_poor(&s);
+        say_poor(&s, r->options->guess);
     if (!s.hooked && !s.stalk_on)
         say_nothing_is_recorded(&s);
     if (!ct_session_is_reachable(r->session) && !r->options->quiet)

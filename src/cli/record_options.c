@@ -18,6 +18,9 @@ const struct ct_option ct_record_option_table[] = {
      "record for S seconds (20ms, 5m), then detach; the program continues", .min = 1},
     {"only", 0, CT_OPTION_LIST, AT(only), "GLOB", "record only functions or modules whose name matches GLOB"},
     {"exclude", 'x', CT_OPTION_LIST, AT(exclude), "GLOB", "leave out functions or modules whose name matches GLOB"},
+    {"guess", 0, CT_OPTION_FLAG, AT(guess), NULL,
+     "in modules whose tables name hardly any function (stripped, without unwind tables), record what their code "
+     "calls"},
     {"max-depth", 0, CT_OPTION_NUMBER, AT(max_depth), "N",
      "record at most N nested calls per thread; deeper ones are counted", .initial = "262144", .min = 1,
      .max = 1 << 26},
@@ -144,6 +147,7 @@ void ct_record_session_options(const struct ct_record_options *o, struct ct_sess
         .startup_timeout_ms = (unsigned)((o->startup_timeout_ns + 999999) / 1000000),
         .no_cache = o->no_cache,
         .no_children = o->no_children,
+        .guess = o->guess,
         .format = o->format,
         .detail = o->detail,
         .stack_bytes = o->stack_bytes ? (int)o->stack_bytes : -1,

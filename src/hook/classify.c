@@ -87,6 +87,8 @@ static enum ct_hook_skip_reason skip_of(const struct ct_function_facts *f) {
         return CT_HOOK_SKIP_READ_CODE;
     if (f->flags & CT_FUNC_DOUBTFUL)
         return CT_HOOK_SKIP_DOUBTFUL;
+    if ((f->flags & CT_FUNC_GUESSED) && (f->scan_flags & CT_SCAN_CONDITIONAL))
+        return CT_HOOK_SKIP_FRAGMENT; /* perhaps entered with a frame */
     bool nameless = !(f->flags & CT_FUNC_NAMED);
     return nameless && (f->scan_flags & CT_SCAN_CONDITIONAL) && !f->referenced ? CT_HOOK_SKIP_FRAGMENT
                                                                                : CT_HOOK_SKIP_NONE;

@@ -4,7 +4,7 @@
  *
  * The scan takes nearly all of the time, so several threads scan a large module in parts. The scan works on run
  * addresses; the image has addresses without the bias. */
-#include "plan/target_internal.h"
+#include "plan/target_guess.h"
 #include "hook/known.h"
 #include "symbols/elf_image.h"
 #include "symbols/functions.h"
@@ -25,6 +25,7 @@ struct part {
 struct ct_target_analysis {
     struct ct_target_source *source;
     struct ct_functions *table;
+    struct ct_guesses guesses;
     struct ct_scan *scans;          /* one per text */
     struct ct_scan_func *funcs;     /* of all texts; each scan has its part */
     const struct ct_func **origins; /* parallel to funcs */
@@ -46,10 +47,19 @@ static int open_table(struct ct_target_analysis *a) {
                    : ct_functions_open_image_full(&a->table, s->memory_image, s->memory_image_size, &search);
 }
 
+/* The next function of the table and the guesses, both sorted; `next` counts what was taken of each. */
+static const struct ct_func *next_function(const struct ct_target_analysis *a, size_t next[2]) {
+    const struct ct_func *known = ct_functions_at(a->table, next[0]);
+    const struct ct_func *guess = next[1] < a->guesses.count ? &a->guesses.items[next[1]] : NULL;
+    bool take_guess = guess && (!known || guess->offset < known->offset);
+    next[take_guess]++;
+    return take_guess ? guess : known;
+}
+
 /* Functions and texts are sorted, so each text has a run of functions. Functions outside all texts are left out. */
 static int split_functions(struct ct_target_analysis *a) {
     struct ct_target_source *s = a->source;
-    size_t count = ct_functions_count(a->table), text = 0;
+    size_t count = ct_functions_count(a->table) + a->guesses.count, text = 0, next[2] = {0};
     a->funcs = calloc(count + 1, sizeof *a->funcs);
     a->origins = calloc(count + 1, sizeof *a->origins);
     a->first = calloc(s->text_count + 1, sizeof *a->first);
@@ -57,7 +67,7 @@ static int split_functions(struct ct_target_analysis *a) {
     if (!a->funcs || !a->origins || !a->first || !a->scans)
         return CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < count; i++) {
-        const struct ct_func *f = ct_functions_at(a->table, i);
+        const struct ct_func *f = next_function(a, next);
         uint64_t start = s->bias + f->offset, end = start + f->size;
         while (text < s->text_count && start >= s->texts[text].end)
             a->first[++text] = a->func_count;
@@ -276,6 +286,7 @@ static void end_analysis(struct ct_target_analysis *a) {
             ct_scan_free(&a->parts[i].scan);
         }
     ct_functions_close(a->table);
+    free(a->guesses.items);
     free(a->parts);
     free(a->scans);
     free(a->funcs);
@@ -296,6 +307,8 @@ size_t ct_target_analyse_begin(struct ct_target_source *s, unsigned threads) {
     int status = ct_target_source_prepare(s);
     if (!status)
         status = open_table(a);
+    if (!status && s->guess)
+        status = ct_target_guess(s, a->table, &a->guesses);
     if (!status)
         status = split_functions(a);
     if (!status)

@@ -3,6 +3,8 @@
  * of these have a hook. */
 #include "plan/target_plan.h"
 
+#define LARGE_CODE (64u << 10) /* bytes */
+
 enum { ALIGNMENT = 16 }; /* of functions: what is up to it after one is padding */
 
 static bool is_part(const struct ct_target_function *f) {
@@ -33,4 +35,8 @@ struct ct_target_bytes ct_target_module_bytes(const struct ct_target_module *mod
     if (bytes.hooked > bytes.code)
         bytes.hooked = bytes.code;
     return bytes;
+}
+
+bool ct_target_is_poor(const struct ct_target_bytes *bytes) {
+    return bytes->code >= LARGE_CODE && bytes->known < bytes->code / 2;
 }

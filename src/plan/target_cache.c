@@ -62,7 +62,7 @@ int ct_target_cache_find(char *path, size_t size, bool make) {
 static bool file_name_of(const struct ct_place *cache, const struct ct_target_source *s, char name[NAME_MAX + 1]) {
     if (!cache || !s->build_id[0] || !s->file_size)
         return false;
-    uint64_t size = s->file_size, hash = ct_target_hash(&size, sizeof size, 0);
+    uint64_t size = s->file_size, hash = ct_target_hash(&size, sizeof size, s->guess);
     int length = snprintf(name, NAME_MAX + 1, "%s-%016llx" SUFFIX, s->build_id, (unsigned long long)hash);
     return length > 0 && length <= NAME_MAX;
 }

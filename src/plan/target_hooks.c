@@ -223,6 +223,7 @@ static enum ct_hook_skip_reason add_hook(const struct subject *j, struct ct_targ
     f->entry_only = hook->entry_only;
     if (j->action == CT_ACTION_RECORD) {
         w->module->hooked++;
+        w->module->guessed += (f->flags & CT_FUNC_GUESSED) != 0;
         w->module->entry_only += j->class.entry_only != CT_HOOK_ENTRY_ONLY_NONE;
     }
     return CT_HOOK_SKIP_NONE;

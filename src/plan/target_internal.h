@@ -132,7 +132,8 @@ struct ct_target_source {
     char *path;
     uint64_t inode, bias, start, end;
     char build_id[136];
-    uint64_t debug_id; /* from ct_debug_identity */
+    uint64_t debug_id; /* from ct_debug_identity; it differs when functions are guessed */
+    bool guess;        /* functions (target_guess.h) */
     void *file;        /* mapped; NULL: the image was read from memory */
     size_t file_size;
     uint8_t *memory_image;

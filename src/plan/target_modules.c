@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define MAX_SEGMENTS     128u
+#define GUESSED          0x6775657373656421ull
 #define MAX_MEMORY_IMAGE (512ull << 20)
 /* A process may map any file any number of times, and each time counts as a module. */
 #define MAX_MODULES   8192u
@@ -342,6 +343,8 @@ void ct_target_debug_identify(struct ct_target_source *s) {
     struct ct_debug_search search = ct_target_debug_search(s, root);
     s->debug_id =
         ct_debug_identity(s->file ? s->file : s->memory_image, s->file ? s->file_size : s->memory_image_size, &search);
+    if (s->guess)
+        s->debug_id ^= GUESSED; /* an image with guesses is another one */
 }
 
 /* ---- bytes ---- */

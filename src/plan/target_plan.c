@@ -81,6 +81,7 @@ static void analyse_module(struct ct_target_pool *pool, void *arg, size_t i) {
     struct whole *w = arg;
     struct ct_target_source *s = &w->sources[i];
     s->cancelled = &w->cancel.over;
+    s->guess = w->options->guess;
     s->status = is_cancelled(w) ? CT_ERR_TIMEOUT : ct_target_source_read(s);
     if (s->status == CT_ERR_TIMEOUT)
         return;

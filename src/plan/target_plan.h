@@ -40,6 +40,7 @@ struct ct_target_module {
     size_t function_count;
     uint64_t table_hash;                                    /* FNV-1a 64 over (offset, size, name) of all functions */
     size_t hooked, entry_only, skipped[CT_HOOK_SKIP_COUNT]; /* hooked: hooked and recorded; entry_only: part of these */
+    size_t guessed;                                         /* part of `hooked` */
     uint64_t code_bytes;                                    /* of its executable sections, without linkage stubs */
     bool from_cache;
 };
@@ -70,6 +71,8 @@ struct ct_target_bytes {
     uint64_t code, known, hooked;
 };
 struct ct_target_bytes ct_target_module_bytes(const struct ct_target_module *module);
+/* Are most of its functions unknown? Small modules may consist of a few large functions. */
+bool ct_target_is_poor(const struct ct_target_bytes *bytes);
 
 struct ct_target_plan {
     struct ct_target_module *modules;
@@ -107,6 +110,7 @@ struct ct_target_plan_options {
     uint32_t first_module, first_hook;
     bool has_unwinder;
     bool detail;     /* stubs capture registers and stack of calls */
+    bool guess;      /* functions of modules whose tables name hardly any (target_guess.h) */
     bool names_only; /* only functions and what they are, no hooks: nothing will be patched */
     /* Called now and then on the calling thread; true ends the planning with CT_ERR_TIMEOUT. May be NULL. */
     bool (*given_up)(void *arg);

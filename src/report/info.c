@@ -93,6 +93,8 @@ static int read_module(struct ct_info *info, struct ct_info_module *m, const str
     int status = read_reasons(ct_json_get(node, "skipped", NULL), &m->reasons, &m->reason_count);
     m->code_bytes = ct_json_u64(ct_json_get(node, "code_bytes", NULL), 0);
     m->hooked_bytes = ct_json_u64(ct_json_get(node, "hooked_bytes", NULL), 0);
+    m->guessed = ct_json_u64(ct_json_get(node, "guessed", NULL), 0);
+    info->guessed += m->guessed;
     info->code_bytes += m->code_bytes;
     info->hooked_bytes += m->hooked_bytes;
     for (size_t i = 0; i < m->reason_count; i++)

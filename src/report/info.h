@@ -24,6 +24,7 @@ struct ct_info_module {
     struct ct_info_reason *reasons; /* why functions and parts are not hooked; largest first */
     size_t reason_count;
     uint64_t functions, skipped;       /* without parts */
+    uint64_t guessed;                  /* part of its hooked functions: no table has them */
     uint64_t code_bytes, hooked_bytes; /* code_bytes 0: not known */
 };
 
@@ -74,6 +75,7 @@ struct ct_info {
     size_t left_count;
     struct ct_info_missed *missed;
     size_t missed_count;
+    uint64_t guessed;                                       /* part of `hooked` */
     uint64_t functions, hooked, entry_only, skipped, parts; /* functions and skipped: without parts */
     uint64_t code_bytes, hooked_bytes;                      /* code_bytes 0: not known */
     uint64_t latency_p50_ns, latency_p99_ns, latency_max_ns, latency_samples;

@@ -48,6 +48,8 @@ static void modules_json(const struct ct_info *info, struct ct_json *json) {
         ct_json_number(json, "functions", m->functions);
         ct_json_number(json, "hooked", m->module->hooked);
         ct_json_number(json, "entry_only", m->module->entry_only);
+        if (m->guessed)
+            ct_json_number(json, "guessed", m->guessed);
         ct_json_number(json, "skipped", m->skipped);
         if (m->code_bytes) {
             ct_json_number(json, "code_bytes", m->code_bytes);
@@ -106,6 +108,8 @@ static void numbers_json(const struct ct_info *info, struct ct_json *json) {
     ct_json_number(json, "functions", info->functions);
     ct_json_number(json, "hooked", info->hooked);
     ct_json_number(json, "entry_only", info->entry_only);
+    if (info->guessed)
+        ct_json_number(json, "guessed", info->guessed);
     ct_json_number(json, "skipped", info->skipped);
     ct_json_number(json, "parts", info->parts);
     if (info->code_bytes) {

@@ -9,6 +9,7 @@
 #include "session/recording.h"
 #include "isa/machine.h"
 #include "trace/segments.h"
+#include "symbols/functions.h"
 #include <contrail/contrail.h>
 #include <limits.h>
 #include <stdio.h>
@@ -165,6 +166,8 @@ static void put_module(void *arg, const struct ct_target_module *m) {
     ct_json_number(j, "functions", m->function_count);
     ct_json_number(j, "hooked", m->hooked);
     ct_json_number(j, "entry_only", m->entry_only);
+    if (m->guessed)
+        ct_json_number(j, "guessed", m->guessed);
     ct_json_number(j, "code_bytes", bytes.code);
     ct_json_number(j, "hooked_bytes", bytes.hooked);
     ct_json_begin(j, "skipped", '{');
@@ -357,8 +360,11 @@ static void write_module(void *arg, const struct ct_target_module *m) {
         const struct ct_target_function *f = &m->functions[k];
         const char *entry_only =
             f->entry_only ? ct_hook_entry_only_text((enum ct_hook_entry_only_reason)f->entry_only) : "";
-        ct_symbols_writer_function(w, (uint64_t)m->id << 32 | k, f->offset, f->size, f->name,
-                                   f->skip ? ct_hook_skip_name((enum ct_hook_skip_reason)f->skip) : "", entry_only);
+        const char *skip = f->skip ? ct_hook_skip_name((enum ct_hook_skip_reason)f->skip) : "";
+        if (f->flags & CT_FUNC_GUESSED)
+            ct_symbols_writer_guess(w, (uint64_t)m->id << 32 | k, f->offset, f->size, skip, entry_only);
+        else
+            ct_symbols_writer_function(w, (uint64_t)m->id << 32 | k, f->offset, f->size, f->name, skip, entry_only);
     }
 }
 

@@ -7,6 +7,7 @@
 #include "session/follower.h"
 #include "session/manifest.h"
 #include "trace/file.h"
+#include "symbols/functions.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,8 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK_NS   200000000ull
-#define LARGE_CODE (64u << 10) /* bytes */
+#define CHECK_NS 200000000ull
 
 struct ct_recording *ct_recording_create(struct ct_session *s, enum ct_recording_origin origin) {
     struct ct_recording *r = calloc(1, sizeof *r);
@@ -248,17 +248,20 @@ static bool is_function(int reason) {
            reason != CT_HOOK_SKIP_ODD_ENTRY;
 }
 
-/* Small modules may consist of a few large functions. */
-static bool is_poor(const struct ct_target_bytes *bytes) {
-    return bytes->code >= LARGE_CODE && bytes->known < bytes->code / 2;
+/* Functions that tables have, not guesses. */
+static uint64_t count_named(const struct ct_target_module *m) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < m->function_count; i++)
+        count += !(m->functions[i].flags & CT_FUNC_GUESSED);
+    return count;
 }
 
 static void count_module(void *arg, const struct ct_target_module *m) {
     struct ct_session_statistics *out = arg;
     const struct ct_target_bytes bytes = ct_target_module_bytes(m);
-    if (is_poor(&bytes)) {
+    if (ct_target_is_poor(&bytes)) {
         out->poor_modules++;
-        out->poor_functions += m->function_count;
+        out->poor_functions += count_named(m);
         out->poor_bytes += bytes.code;
     }
     out->modules++;

@@ -61,6 +61,7 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
     options.cache_dir = cached ? cache : NULL;
     options.cache_bytes = r->session->options.cache_size;
     options.detail = r->session->options.detail != CT_SESSION_DETAIL_OFF;
+    options.guess = r->session->options.guess != 0;
     if (r->session->options.stalk) { /* names of all functions; exclusions apply when following */
         options.filter = (struct ct_target_filter){0};
         options.names_only = true;

@@ -25,6 +25,7 @@ enum ct_func_flag {
     CT_FUNC_NO_RETURN_ADDRESS = 1 << 8, /* its FDE says that there is no caller (_start) */
     CT_FUNC_LENT_NAME = 1 << 9,         /* its name is a local one that only a debug file has */
     CT_FUNC_DOUBTFUL = 1 << 10,         /* only a debug file has it, inside another function */
+    CT_FUNC_GUESSED = 1 << 11,          /* no table has it: code calls it (plan/target_guess.h) */
 };
 
 struct ct_func {

@@ -10,5 +10,7 @@
     CT_SYMBOLS_MAGIC "function_id(hex)\toffset(hex)\tsize(hex)\tname\tskip\tentry_only\tfile:line"
 #define CT_SYMBOLS_MODULE "module" /* id(hex), base(hex), build_id, path */
 #define CT_SYMBOLS_END    "total"  /* number of functions before it (hex) */
+/* In the column after those of `contrail symbolize`: no table has the function. */
+#define CT_SYMBOLS_GUESSED "guessed"
 
 #endif

@@ -178,8 +178,8 @@ void ct_symbols_writer_module(struct ct_symbols_writer *writer, uint32_t module_
     split_pages(writer, line);
 }
 
-void ct_symbols_writer_function(struct ct_symbols_writer *writer, uint64_t function_id, uint64_t offset, uint64_t size,
-                                const char *name, const char *skip, const char *entry_only) {
+static void put_function(struct ct_symbols_writer *writer, uint64_t function_id, uint64_t offset, uint64_t size,
+                         const char *name, const char *skip, const char *entry_only, const char *rest) {
     size_t line = writer->used;
     put_hex(writer, function_id);
     put_char(writer, '\t');
@@ -192,10 +192,20 @@ void ct_symbols_writer_function(struct ct_symbols_writer *writer, uint64_t funct
     put_text(writer, skip ? skip : "");
     put_char(writer, '\t');
     put_text(writer, entry_only ? entry_only : "");
-    put_char(writer, '\t');
+    put_plain(writer, rest);
     put_char(writer, '\n');
     split_pages(writer, line);
     writer->functions++;
+}
+
+void ct_symbols_writer_function(struct ct_symbols_writer *writer, uint64_t function_id, uint64_t offset, uint64_t size,
+                                const char *name, const char *skip, const char *entry_only) {
+    put_function(writer, function_id, offset, size, name, skip, entry_only, "\t");
+}
+
+void ct_symbols_writer_guess(struct ct_symbols_writer *writer, uint64_t function_id, uint64_t offset, uint64_t size,
+                             const char *skip, const char *entry_only) {
+    put_function(writer, function_id, offset, size, "", skip, entry_only, "\t\t\t" CT_SYMBOLS_GUESSED);
 }
 
 static void note_end(const struct ct_symbols_writer *writer, int error) {

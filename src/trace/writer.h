@@ -102,6 +102,9 @@ void ct_symbols_writer_module(struct ct_symbols_writer *writer, uint32_t module_
 /* `skip` is "" for hooked functions. Call it in order of module and symbol_index. */
 void ct_symbols_writer_function(struct ct_symbols_writer *writer, uint64_t function_id, uint64_t offset, uint64_t size,
                                 const char *name, const char *skip, const char *entry_only);
+/* A nameless function that no table has. */
+void ct_symbols_writer_guess(struct ct_symbols_writer *writer, uint64_t function_id, uint64_t offset, uint64_t size,
+                             const char *skip, const char *entry_only);
 int ct_symbols_writer_close(struct ct_symbols_writer *writer);
 
 /* More functions for a file that is complete. The file stays complete even if we are killed meanwhile: lines and the
