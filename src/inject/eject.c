@@ -4,6 +4,7 @@
 #include "abi/shm_abi.h"
 #include "inject/recorder.h"
 #include "inject/stopped.h"
+#include "base/grow.h"
 #include "hook/fault.h"
 #include "remote/frames.h"
 #include "remote/namespace.h"
@@ -47,11 +48,13 @@ static int read_table(struct ct_remote *remote, uint64_t from, uint64_t more, ui
                       uint64_t *count) {
     if (more > max - *count)
         return CT_ERR_BAD_FILE;
-    uint8_t *grown = realloc(*table, (*count + more) * size + 1);
+    if (!more)
+        return 0;
+    uint8_t *grown = realloc(*table, (*count + more) * size);
     if (!grown)
         return CT_ERR_NO_MEMORY;
     *table = grown;
-    int status = more ? ct_remote_read(remote, from, grown + *count * size, more * size) : 0;
+    int status = ct_remote_read(remote, from, grown + *count * size, more * size);
     if (!status)
         *count += more;
     return status;
@@ -59,7 +62,7 @@ static int read_table(struct ct_remote *remote, uint64_t from, uint64_t more, ui
 
 static int add_code(struct ct_ejection *e, const struct ct_boot_code *code) {
     struct ct_boot_region own = {code->map, code->map_size};
-    void *patches = e->patches, *regions = e->regions, *maps = e->maps;
+    void *patches = e->patches, *regions = e->regions;
     int status = read_table(e->remote, code->patches, code->patch_count, MAX_PATCHES, sizeof *e->patches, &patches,
                             &e->patch_count);
     e->patches = patches;
@@ -69,10 +72,8 @@ static int add_code(struct ct_ejection *e, const struct ct_boot_code *code) {
     e->regions = regions;
     if (status || !own.size)
         return status;
-    maps = realloc(e->maps, (e->map_count + 1) * sizeof own);
-    if (!maps)
+    if (!ct_grow(&e->maps, &e->map_room, e->map_count, sizeof own, 64))
         return CT_ERR_NO_MEMORY;
-    e->maps = maps;
     e->maps[e->map_count++] = own;
     return 0;
 }

@@ -28,6 +28,7 @@ struct ct_ejection {
     /* memory of thread blocks and parked frames, as of the last ct_eject_settle; like regions */
     struct ct_boot_region *blocks;
     uint64_t patch_count, region_count, map_count, forward_count, block_count;
+    size_t map_room;
 };
 
 /* Looks for an agent in the stopped target. CT_ERR_NOT_FOUND: there is none. CT_ERR_UNSUPPORTED: it has another

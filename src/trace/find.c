@@ -8,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #define SESSION_PREFIX "session_"
 #define SESSION_STAMP  15 /* YYYYMMDD_HHMMSS */
+#define TWICE_S        7200
+#define TWICE_MOST     256 /* sessions that are looked at */
 
 /* Decimal, without leading zeros. */
 static bool parse_number(const char *text, uint32_t *number) {
@@ -109,19 +112,29 @@ static bool has_line(const char *process, const char *name, const char *word) {
     return found;
 }
 
+/* Reads a manifest; NULL: it cannot be read. The tree points into *text. */
+static struct ct_json_tree *read_manifest(const char *process, char **text) {
+    struct ct_json_tree *manifest = NULL;
+    char *path = ct_file_path("%s/manifest.json", process);
+    size_t size;
+    *text = NULL;
+    if (!path || ct_file_load(path, CT_MANIFEST_LIMIT, text, &size) != 0 ||
+        ct_json_parse(&manifest, *text, size, NULL) != 0)
+        manifest = NULL;
+    free(path);
+    return manifest;
+}
+
 /* True when the recorder has finished the trace of a process and it has nothing to show: no event, no counts. */
 static bool is_empty(const char *process) {
-    struct ct_json_tree *manifest = NULL;
-    char *path = ct_file_path("%s/manifest.json", process), *text = NULL;
-    size_t size;
-    bool empty = path && ct_file_load(path, CT_MANIFEST_LIMIT, &text, &size) == 0 &&
-                 ct_json_parse(&manifest, text, size, NULL) == 0 &&
-                 ct_json_flag(ct_json_get(ct_json_root(manifest), "complete", NULL), false) &&
-                 ct_json_u64(ct_json_get(ct_json_root(manifest), "events", "written", NULL), 1) == 0 &&
+    char *text;
+    struct ct_json_tree *manifest = read_manifest(process, &text);
+    const struct ct_json_node *root = ct_json_root(manifest);
+    bool empty = root && ct_json_flag(ct_json_get(root, "complete", NULL), false) &&
+                 ct_json_u64(ct_json_get(root, "events", "written", NULL), 1) == 0 &&
                  !has_line(process, "blocks", "block\t") && !has_line(process, "calls", "call\t");
     ct_json_tree_free(manifest);
     free(text);
-    free(path);
     return empty;
 }
 
@@ -162,22 +175,92 @@ static char *newest_name(const char *root, const char *limit) {
     return best;
 }
 
-char *ct_find_newest_session(const char *root) {
-    char *name = NULL, *empty = NULL;
-    for (;;) {
-        char *next = newest_name(root, name);
-        free(name);
-        name = next;
-        char *path = name ? ct_file_path("%s/%s", root, name) : NULL;
+/* The newest session before `limit` with something to show, malloc'ed; NULL: none. *name becomes its name. *empty
+ * becomes the newest one without, if it is NULL. */
+static char *next_session(const char *root, const char *limit, char **name, char **empty) {
+    *name = newest_name(root, limit);
+    while (*name) {
+        char *path = ct_file_path("%s/%s", root, *name);
         enum contents contents = path ? contents_of(path) : NO_PROCESS;
-        if (!path || contents == EVENTS) {
-            free(name);
-            free(path ? empty : NULL);
-            return path ? path : empty;
-        }
-        if (contents == EMPTY && !empty)
-            empty = path;
+        if (!path || contents == EVENTS)
+            return path;
+        if (contents == EMPTY && !*empty)
+            *empty = path;
         else
             free(path);
+        char *older = newest_name(root, *name);
+        free(*name);
+        *name = older;
     }
+    return NULL;
+}
+
+/* ---- the hour that comes twice ---- */
+
+/* The time in a session's name, as if local time were UTC; -1: it is none. */
+static int64_t named_time(const char *name) {
+    struct tm at = {0};
+    const char *end = strptime(name + sizeof SESSION_PREFIX - 1, "%Y%m%d_%H%M%S", &at);
+    return end ? (int64_t)timegm(&at) : -1;
+}
+
+/* When the first process of a session was recorded, by the wall clock in its manifest; 0: not known. */
+static uint64_t started_at(const char *session) {
+    uint32_t *pids;
+    size_t count;
+    uint64_t first = 0;
+    if (ct_find_numbered(session, "pid_", &pids, &count) != 0)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        char *process = ct_file_path("%s/pid_%u", session, pids[i]), *text = NULL;
+        struct ct_json_tree *manifest = process ? read_manifest(process, &text) : NULL;
+        const struct ct_json_node *pairs = ct_json_get(ct_json_root(manifest), "clock", "realtime", NULL);
+        const struct ct_json_node *boot = ct_json_first(ct_json_first(pairs));
+        uint64_t real_ns = boot ? ct_json_u64(boot->next, 0) : 0;
+        if (real_ns && (!first || real_ns < first))
+            first = real_ns;
+        ct_json_tree_free(manifest);
+        free(text);
+        free(process);
+    }
+    free(pids);
+    return first;
+}
+
+/* Names have local time, and when a clock is set back an hour comes twice. So sessions of the last two hours are
+ * compared by the wall clock of their manifests too. Takes and returns a path; frees `name`. */
+static char *prefer_latest(const char *root, char *best, char *name) {
+    int64_t newest = named_time(name);
+    uint64_t best_ns = started_at(best);
+    char *empty = NULL;
+    for (unsigned seen = 0; best_ns && seen < TWICE_MOST; seen++) {
+        char *next, *path = next_session(root, name, &next, &empty);
+        free(name);
+        name = next;
+        uint64_t ns = path && newest - named_time(name) <= TWICE_S ? started_at(path) : 0;
+        if (!ns) {
+            free(path);
+            break;
+        }
+        if (ns > best_ns) {
+            free(best);
+            best = path;
+            best_ns = ns;
+        } else {
+            free(path);
+        }
+    }
+    free(name);
+    free(empty);
+    return best;
+}
+
+char *ct_find_newest_session(const char *root) {
+    char *name, *empty = NULL, *path = next_session(root, NULL, &name, &empty);
+    if (!path) {
+        free(name);
+        return empty;
+    }
+    free(empty);
+    return prefer_latest(root, path, name);
 }

@@ -63,6 +63,19 @@ class Config(unittest.TestCase):
                                       key=lambda name: os.stat(os.path.join(self.dir, "traces", name)).st_mtime_ns)
         self.assertIn(second, self.read("info").stdout)
 
+    def test_an_hour_that_comes_twice(self):
+        """Clocks are set back: the session that was recorded last has the earlier name."""
+        self.write("quiet = yes\n")
+        self.spawn()
+        self.spawn()
+        traces = os.path.join(self.dir, "traces")
+        first, second = sorted(os.listdir(traces), key=lambda name: os.stat(os.path.join(traces, name)).st_mtime_ns)
+        os.rename(os.path.join(traces, first), os.path.join(traces, "session_20261025_025959"))
+        os.rename(os.path.join(traces, second), os.path.join(traces, "session_20261025_020001"))
+        self.assertIn("session_20261025_020001", self.read("info").stdout)
+        os.rename(os.path.join(traces, "session_20261025_020001"), os.path.join(traces, "session_20261024_020001"))
+        self.assertIn("session_20261025_025959", self.read("info").stdout)
+
     def test_command_line_prevails(self):
         self.write("output = a\nquiet = yes\n")
         done = self.spawn("--output", "b")

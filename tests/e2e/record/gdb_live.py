@@ -64,7 +64,7 @@ def needs_gdb(check):
 
 def spawned(shop):
     output = shop.new_output()
-    process = shop.start(shop.spawn_command(output, ["--lossless"], [built("waits").path]), stdin=subprocess.PIPE)
+    process = shop.start(shop.spawn_command(output, ["--lossless"], [built("waits").path, "0"]), stdin=subprocess.PIPE)
     expect_frames(pid_of(process), CHAIN + ["main"], "spawned:")
     expect_end(process, 4, "spawned")
     shop.read("verify", atf.find(output)[0])

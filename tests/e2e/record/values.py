@@ -121,7 +121,7 @@ class Structures(Values):
                          r'to={x=5, y=6, name=0x0}, next=0x\w+}, k=1\)')
         self.assertRegex(second, r"p=0x\w+ {x=7, y=8, name=0x0}, l=")
         self.assertRegex(third, r"p=0x\w+, l=")
-        values = [a["value"] for line in self.replay() if line["function"] == "take" for a in line["args"][:1]]
+        values = [a["value"] for line in self.replay() if line.get("function") == "take" for a in line["args"][:1]]
         self.assertTrue(all(value.startswith("0x") and "{" not in value for value in values), values)
 
 
@@ -177,7 +177,7 @@ class Strings(Values):
         """The manifest, and arguments of calls of `take` by their second one."""
         program = self.build("strings", STRINGS, "-g")
         _, manifests = self.record(program, *arguments, options=["--detail", "always", "--only", "strings", *options])
-        calls = [line for line in self.replay() if line["function"] == "take" and "args" in line]
+        calls = [line for line in self.replay() if line.get("function") == "take" and "args" in line]
         return manifests[0]["detail"], [[a["value"] for a in line["args"]] for line in calls]
 
     def test_texts(self):
@@ -211,7 +211,7 @@ class Strings(Values):
                              "int main(void) { char *n = strdup(\"NO_SUCH\"); return getenv(n) != 0; }\n")
         self.record(program, options=["--detail", "always", "--strings", "64"])
         values = [str(line["args"][0].get("value")) for line in self.replay()
-                  if line["function"] == "getenv" and "args" in line]
+                  if line.get("function") == "getenv" and "args" in line]
         self.assertIn("NO_SUCH", values)
 
 
