@@ -133,10 +133,13 @@ struct __attribute__((packed)) atf_detail_errno {
 /* Bytes that were at an address, with the 0 at the end of a text if it was reached. They follow, padded with zeros to a
  * multiple of 8; then the next piece. */
 struct __attribute__((packed)) atf_detail_piece {
-    uint64_t address;
-    uint16_t size; /* not 0 */
+    uint64_t address; /* or ATF_PIECE_REALS */
+    uint16_t size;    /* not 0 */
     uint16_t reserved[3];
 };
+/* Not memory, and at no address that a program can have: the low 8 bytes of each vector register that passes
+ * floating-point numbers. x86_64: xmm0 to xmm7 of a call, xmm0 and xmm1 of a return. */
+#define ATF_PIECE_REALS 0x9e3a15c4d2b86f01ull
 
 /* SIGNAL; all general registers, the program counter and the flags follow, 8 bytes each. */
 struct __attribute__((packed)) atf_detail_signal {

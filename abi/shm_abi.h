@@ -148,7 +148,7 @@ CT_ASSERT_DETAIL_AT(ret.errno_after, CT_DETAIL_RETURN_SIZE - 4);
 /* More values of an event, in a record of their own that comes before the event's: it has the same stamp and number,
  * the kind CT_EVENT_VALUES, and its size in its hook. Pieces follow, each with its room. */
 struct ct_shm_piece {
-    uint64_t address; /* of what follows */
+    uint64_t address; /* of what follows; or CT_PIECE_REALS */
     uint16_t size;    /* bytes that are known */
     uint16_t room;    /* bytes that follow: a multiple of 8 */
     uint32_t reserved;
@@ -165,6 +165,12 @@ _Static_assert(sizeof(struct ct_shm_piece) == 16, "piece");
 /* the key has its highest bit set, so zeroed memory is never a record */
 #define CT_SHM_DETAIL_OWNER_BITS 30
 
+/* Address of a piece that is not memory: the low 8 bytes of the vector registers that pass floating-point numbers. No
+ * program has memory there. */
+#define CT_PIECE_REALS     0x9e3a15c4d2b86f01ull
+#define CT_REALS_AT_CALL   8u /* registers */
+#define CT_REALS_AT_RETURN 2u
+
 /* Function triggers, which the agent evaluates at the call itself. control.rules_offset: by hook number, 32 bits: one
  * for each trigger, then CT_RULE_*. control.conditions_offset: struct ct_trigger_condition, CT_TRIGGER_CONDITIONS for
  * each trigger. */
@@ -173,6 +179,7 @@ _Static_assert(sizeof(struct ct_shm_piece) == 16, "piece");
 #define CT_RULE_FAILS_NULL      (1u << 17)
 #define CT_RULE_TEXTS           18         /* where six bits begin: arguments whose texts are captured */
 #define CT_RULE_IF_PRINTABLE    (1u << 24) /* ... if they look like texts */
+#define CT_RULE_REALS           (1u << 25) /* floating-point arguments and results are captured */
 enum ct_shm_trigger_kind { CT_SHM_ON_NOTHING, CT_SHM_ON_CALL, CT_SHM_ON_RETURN, CT_SHM_ON_SLOW };
 struct ct_shm_trigger {
     uint32_t kind;       /* controller */

@@ -157,6 +157,11 @@ struct ct_trace_detail {
         uint16_t size, offset; /* its bytes are at this offset in piece_bytes; a whole text has its 0 */
     } pieces[8];
     uint8_t piece_bytes[2048];
+
+    /* The low 8 bytes of vector registers that pass floating-point numbers, where has_vectors is false: of a call xmm0
+     * to xmm7, of a return xmm0 and xmm1. 0: they were not captured. */
+    unsigned real_count;
+    uint64_t reals[8];
 };
 #define CT_TRACE_NO_ERRNO UINT32_MAX
 /* The detail record that ct_trace_event.detail names. The first call for a thread reads through its file; the others

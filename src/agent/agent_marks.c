@@ -128,6 +128,17 @@ static bool trigger_fires(const struct moment *m, uint32_t bit) {
     }
 }
 
+static void capture_values(const struct moment *m, struct ct_block *b) {
+    uint32_t rule = b->rules[m->note->hook], room = marks.control->strings;
+    bool texts = rule >> CT_RULE_TEXTS & 0x3f && !m->returned;
+    if (texts && ct_os_is_silent()) {
+        marks.control->silent = 1;
+        texts = false;
+    }
+    if (texts || rule & CT_RULE_REALS)
+        ct_agent_values_capture(b, m->note, m->slot, m->frame, texts ? room : 0);
+}
+
 void ct_agent_detail_mark(const struct ct_detail_note *note, uint64_t value, uint64_t slot,
                           struct ct_special_frame *frame) {
     struct ct_block *b = ct_block_found();
@@ -137,10 +148,6 @@ void ct_agent_detail_mark(const struct ct_detail_note *note, uint64_t value, uin
         if (trigger_fires(&m, bit))
             write_mark(b, bit, note, value);
     }
-    if (!(b->rules[note->hook] >> CT_RULE_TEXTS & 0x3f) || m.returned || note->tag < CT_TAG_STEP)
-        return;
-    if (ct_os_is_silent())
-        marks.control->silent = 1;
-    else
-        ct_agent_values_capture(b, note, slot, frame, marks.control->strings);
+    if (note->tag >= CT_TAG_STEP)
+        capture_values(&m, b);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that arguments point to, captured at the call. See agent_values.h and struct ct_shm_piece of abi/shm_abi.h.
+/* Texts that arguments point to, captured at the call, and floating-point arguments and results. See agent_values.h and
+ * struct ct_shm_piece of abi/shm_abi.h.
  *
  * The memory may be unmapped at any moment, so the kernel reads it for us. A record is reserved first, with room for
  * all texts, and the kernel copies into it: no buffer is needed on the program's stack. A signal handler may come at
@@ -66,24 +67,46 @@ static uint32_t least(uint32_t size) {
     return size < CT_DETAIL_RETURN_SIZE ? CT_DETAIL_RETURN_SIZE : size;
 }
 
-void ct_agent_values_capture(struct ct_block *b, const struct ct_detail_note *note, uint64_t slot,
-                             struct ct_special_frame *frame, uint32_t room) {
-    uint32_t rule = b->rules[note->hook], mask = rule >> CT_RULE_TEXTS & 0x3f, wanted = 0, count = 0;
+/* Arguments that may point to texts, as bits. */
+static uint32_t wanted_texts(const struct ct_block *b, uint32_t rule, uint64_t slot, struct ct_special_frame *frame,
+                             uint32_t *count) {
+    uint32_t mask = rule >> CT_RULE_TEXTS & 0x3f, wanted = 0;
     for (uint32_t i = 0; i < CT_TRIGGER_ARGUMENTS; i++)
         if (mask & 1u << i && may_point(b, *ct_frame_argument(slot, frame, i), slot)) {
             wanted |= 1u << i;
-            count++;
+            ++*count;
         }
-    uint32_t piece = (uint32_t)sizeof(struct ct_shm_piece) + room, used = CT_VALUES_HEAD + count * piece;
+    return wanted;
+}
+
+/* Returns the end of the piece. */
+static uint64_t put_reals(uint64_t place, uint32_t size, bool returned) {
+    struct ct_shm_piece *p = (struct ct_shm_piece *)place;
+    ct_frame_store_reals((uint64_t *)(p + 1), returned);
+    p->address = CT_PIECE_REALS;
+    p->size = p->room = (uint16_t)size;
+    p->reserved = 0;
+    return place + sizeof *p + size;
+}
+
+void ct_agent_values_capture(struct ct_block *b, const struct ct_detail_note *note, uint64_t slot,
+                             struct ct_special_frame *frame, uint32_t room) {
+    bool returned = (note->tag & CT_TAG_KIND) == CT_EVENT_RETURN;
+    uint32_t rule = b->rules[note->hook], count = 0, piece = (uint32_t)sizeof(struct ct_shm_piece) + room;
+    uint32_t texts = room && !returned ? wanted_texts(b, rule, slot, frame, &count) : 0;
+    uint32_t reals = rule & CT_RULE_REALS ? 8 * (returned ? CT_REALS_AT_RETURN : CT_REALS_AT_CALL) : 0;
+    uint32_t used = CT_VALUES_HEAD + count * piece + (reals ? (uint32_t)sizeof(struct ct_shm_piece) + reals : 0);
     uint32_t size = least(used);
-    if (!count || !room || note->hook >= CT_VALUES_HOOKS || size > CT_VALUES_MOST)
+    if ((!count && !reals) || note->hook >= CT_VALUES_HOOKS || size > CT_VALUES_MOST)
         return;
-    uint64_t at = ct_agent_detail_reserve(size);
+    uint64_t at = ct_agent_detail_reserve(size), place = at + CT_VALUES_HEAD;
     if (!at)
         return;
-    for (uint64_t place = at + CT_VALUES_HEAD; wanted; wanted &= wanted - 1, place += piece)
+    if (reals)
+        place = put_reals(place, reals, returned);
+    for (; texts; texts &= texts - 1, place += piece)
         fill_piece((struct ct_shm_piece *)place, b->pid,
-                   *ct_frame_argument(slot, frame, (unsigned)__builtin_ctz(wanted)), room, rule & CT_RULE_IF_PRINTABLE);
+                   *ct_frame_argument(slot, frame, (unsigned)__builtin_ctz(texts)), room, rule & CT_RULE_IF_PRINTABLE);
     for (uint32_t i = used; i < size; i += 8)
         *(uint64_t *)(at + i) = 0;
     publish(b, (struct ct_shm_detail *)at, note, size);

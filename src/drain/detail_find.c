@@ -44,7 +44,8 @@ static uint32_t record_size(const struct ct_lane *lane, uint32_t tag, uint32_t h
     case CT_EVENT_RETURN:
         return CT_DETAIL_RETURN_SIZE + vectors / 4;
     case CT_EVENT_VALUES:
-        return lane->strings && CT_VALUES_SIZE(hook) >= CT_DETAIL_RETURN_SIZE ? CT_VALUES_SIZE(hook) : 0;
+        return (lane->strings || lane->reals) && CT_VALUES_SIZE(hook) >= CT_DETAIL_RETURN_SIZE ? CT_VALUES_SIZE(hook)
+                                                                                               : 0;
     default:
         return 0;
     }
@@ -56,7 +57,8 @@ size_t ct_detail_call_size(const struct ct_lane *lane) {
 
 static uint32_t largest_record(const struct ct_lane *lane) {
     uint32_t call = record_size(lane, CT_EVENT_CALL, 0), piece = (uint32_t)sizeof(struct ct_shm_piece) + lane->strings;
-    uint32_t values = lane->strings ? CT_VALUES_HEAD + (uint32_t)CT_TRIGGER_ARGUMENTS * piece : 0;
+    uint32_t values = CT_VALUES_HEAD + (lane->strings ? (uint32_t)CT_TRIGGER_ARGUMENTS * piece : 0);
+    values += lane->reals ? (uint32_t)sizeof(struct ct_shm_piece) + CT_REALS_AT_CALL * 8 : 0;
     return values > call ? values : call;
 }
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of an event that have a record of their own in the lane (CT_EVENT_VALUES): texts that arguments point to. See
- * detail.h. Owner: the drain thread.
+/* Values of an event that have a record of their own in the lane (CT_EVENT_VALUES): texts that arguments point to, and
+ * floating-point numbers. See detail.h. Owner: the drain thread.
  *
  * Nothing in the pieces is believed: sizes are cut to the record, what does not fit is left out. */
 #include "drain/detail.h"
 #include <stdlib.h>
 #include <string.h>
+
+_Static_assert(CT_PIECE_REALS == ATF_PIECE_REALS, "pieces keep their address");
 
 void ct_detail_keep_values(const struct ct_detail *d, struct ct_detail_thread *t, size_t place) {
     const struct ct_shm_detail *in = ct_detail_record(d, place);

@@ -196,6 +196,7 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
         .hook_room = control.hook_room,
         .detail_rate = control.detail_rate,
         .vectors = control.vectors,
+        .reals = options->reals,
         .has_errno = control.errno_offset != 0,
         .strings = control.strings,
         .detail_key = control.detail_key,

@@ -37,7 +37,7 @@ struct ct_lane {
     uint8_t *pool;
     /* detail; 0 segments: none */
     uint32_t segment_count, detail_chunk_count, stack_bytes, hook_room, detail_rate, strings;
-    bool vectors, has_errno;
+    bool vectors, reals, has_errno;
     uint64_t detail_key;
     struct ct_shm_segment *segments;
     uint32_t segments_of_class[CT_LANE_CLASSES]; /* our copy: the target could overwrite the segments' own */
@@ -58,6 +58,7 @@ struct ct_lane_options {
     size_t detail_memory; /* 0: no detail */
     uint32_t stack_bytes, detail_rate;
     bool vectors;
+    bool reals;           /* functions may have CT_RULE_REALS */
     uint32_t strings;     /* bytes of texts; a multiple of 8 */
     int64_t errno_offset; /* of errno from the thread pointer; 0: not known */
     uint32_t hook_room;   /* for all hooks that there will ever be */

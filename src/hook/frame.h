@@ -30,6 +30,10 @@
 /* The end of what a walk along `count` frame pointers, from `frame` on, looks at. From `slot` to `top` is one stack. */
 uint64_t ct_frame_chain_end(uint64_t slot, uint64_t frame, uint64_t top, uint32_t count);
 
+/* Stores the low 8 bytes of the vector registers that pass floating-point numbers: 8 at a call, 2 at a return. The
+ * runtime uses no vector register, so in a slow path they have the program's values still. */
+void ct_frame_store_reals(uint64_t *to, bool returned);
+
 /* ---- from outside ---- */
 
 /* The memory of another process. Returns 0 or a status. */

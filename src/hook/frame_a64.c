@@ -9,6 +9,12 @@ uint64_t ct_frame_chain_end(uint64_t slot, uint64_t frame, uint64_t top, uint32_
     return top;
 }
 
+/* Not written yet: no function asks for them. */
+void ct_frame_store_reals(uint64_t *to, bool returned) {
+    for (unsigned i = 0; i < (returned ? 2 : 8); i++)
+        to[i] = 0;
+}
+
 /* Not written yet. */
 int ct_frame_find(const struct ct_frame_memory *memory, uint64_t slot, bool (*is_ours)(const void *arg, uint64_t value),
                   const void *arg, struct ct_frame_return *found) {

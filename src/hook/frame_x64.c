@@ -14,6 +14,21 @@ uint64_t ct_frame_chain_end(uint64_t slot, uint64_t frame, uint64_t top, uint32_
     return end;
 }
 
+void ct_frame_store_reals(uint64_t *to, bool returned) {
+    __asm__ volatile("movq %%xmm0, 0(%0)\n\tmovq %%xmm1, 8(%0)" : : "r"(to) : "memory");
+    if (returned)
+        return;
+    __asm__ volatile("movq %%xmm2, 16(%0)\n\t"
+                     "movq %%xmm3, 24(%0)\n\t"
+                     "movq %%xmm4, 32(%0)\n\t"
+                     "movq %%xmm5, 40(%0)\n\t"
+                     "movq %%xmm6, 48(%0)\n\t"
+                     "movq %%xmm7, 56(%0)"
+                     :
+                     : "r"(to)
+                     : "memory");
+}
+
 int ct_frame_find(const struct ct_frame_memory *memory, uint64_t slot, bool (*is_ours)(const void *arg, uint64_t value),
                   const void *arg, struct ct_frame_return *found) {
     found->place = slot;

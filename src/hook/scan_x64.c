@@ -7,6 +7,7 @@
  * address. */
 #include "base/grow.h"
 #include "hook/scan.h"
+#include "hook/scan_reals_x64.h"
 #include <contrail/status.h>
 #include "isa/x64/decode.h"
 #include <stdlib.h>
@@ -492,6 +493,8 @@ static int visit_insn(struct walk *w, const struct ct_x64_insn *insn, uint64_t a
             w->last_edi = insn->imm;
         if (w->func && sets_gs(insn))
             w->func->flags |= CT_SCAN_TAKES_GS;
+        if (w->func && insn->map && ct_scan_is_real(insn))
+            w->func->flags |= CT_SCAN_REALS;
         return insn->rip_relative || insn->disp_size == 4 || insn->imm_size >= 4 ? note_references(w, insn, at) : 0;
     case CT_INSN_CALL:
     case CT_INSN_CALL_INDIRECT:

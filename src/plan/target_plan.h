@@ -27,6 +27,7 @@ struct ct_target_function {
     int32_t hook;          /* number of its hook; -1: none */
     uint8_t skip; /* enum ct_hook_skip_reason: why it is not recorded; a hook that it has is for the engine only */
     uint8_t entry_only; /* enum ct_hook_entry_only_reason */
+    bool reals;         /* it computes with floating-point numbers (CT_SCAN_REALS) */
 };
 
 struct ct_target_module {

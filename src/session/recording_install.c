@@ -221,6 +221,7 @@ static struct ct_injection_options injection_options(const struct ct_recording *
                  .stack_bytes = o->stack_bytes < 0 ? 0 : (uint32_t)o->stack_bytes,
                  .detail_rate = o->detail_rate,
                  .vectors = o->vectors,
+                 .reals = !o->vectors && !o->redact,
                  .strings = ((uint32_t)o->strings + 7) & ~7u},
         .max_depth = o->max_depth,
     };

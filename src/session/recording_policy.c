@@ -80,6 +80,8 @@ static void put_rules(void *arg, const struct ct_target_module *m) {
             rule |= failure_rule(policy, rule, f->name, m->path);
         if (r->lane.strings)
             rule |= texts_rule(f->name, m->path);
+        if (r->lane.reals && f->reals)
+            rule |= CT_RULE_REALS;
         if (r->lane.rules[f->hook] != rule)
             __atomic_store_n(&r->lane.rules[f->hook], rule, __ATOMIC_RELAXED);
     }

@@ -123,6 +123,8 @@ static void show_registers(const struct ct_type *type, const struct ct_value_pla
             memcpy(bytes + size * i, &detail->registers[piece], size);
         else if (detail->has_vectors)
             memcpy(bytes + size * i, detail->vectors[piece - CT_PIECE_VECTOR], size);
+        else if (piece - CT_PIECE_VECTOR < detail->real_count && size <= sizeof *detail->reals)
+            memcpy(bytes + size * i, &detail->reals[piece - CT_PIECE_VECTOR], size);
         else {
             ct_value_unknown(out);
             return;

@@ -290,6 +290,15 @@ const uint8_t *ct_details_record(struct ct_details *details, uint64_t detail_seq
     }
 }
 
+/* The piece that is not memory; false: it is. */
+static bool parse_reals(const struct atf_detail_piece *piece, const uint8_t *bytes, struct ct_trace_detail *out) {
+    if (piece->address != ATF_PIECE_REALS || piece->size > sizeof out->reals)
+        return piece->address == ATF_PIECE_REALS;
+    memcpy(out->reals, bytes, piece->size);
+    out->real_count = piece->size / (unsigned)sizeof *out->reals;
+    return true;
+}
+
 /* Pieces that we have no room for are left out. */
 static int parse_pieces(const uint8_t *bytes, size_t size, struct ct_trace_detail *out) {
     size_t used = 0, most = sizeof out->pieces / sizeof *out->pieces;
@@ -302,7 +311,8 @@ static int parse_pieces(const uint8_t *bytes, size_t size, struct ct_trace_detai
         padded = ((size_t)piece.size + 7) & ~(size_t)7;
         if (!piece.size || size - sizeof piece < padded)
             return CT_ERR_BAD_FILE;
-        if (out->piece_count < most && piece.size <= sizeof out->piece_bytes - used) {
+        if (!parse_reals(&piece, bytes + sizeof piece, out) && out->piece_count < most &&
+            piece.size <= sizeof out->piece_bytes - used) {
             memcpy(out->piece_bytes + used, bytes + sizeof piece, piece.size);
             out->pieces[out->piece_count].address = piece.address;
             out->pieces[out->piece_count].size = piece.size;
@@ -370,7 +380,7 @@ int ct_details_parse(const uint8_t *record, const struct atf_detail_event *event
     out->stack_size = 0;
     out->has_vectors = false;
     out->errno_before = out->errno_after = CT_TRACE_NO_ERRNO;
-    out->piece_count = 0;
+    out->piece_count = out->real_count = 0;
     out->cpu_count = 0;
     if (event->event_type == ATF_DETAIL_CALL || event->event_type == ATF_DETAIL_RETURN)
         return parse_call(record, event, out);

@@ -93,6 +93,32 @@ static void test_lies(void **state) {
     }
 }
 
+/* Floating-point numbers are no memory, whatever else a record has. */
+static void test_reals(void **state) {
+    (void)state;
+    begin();
+    add(CT_PIECE_REALS, 16, 16, "01234567abcdefg");
+    add(0x1000, 4, 16, "abc");
+    const struct ct_trace_detail *d = read_back(7);
+    assert_int_equal(d->piece_count, 1);
+    assert_int_equal(d->pieces[0].address, 0x1000);
+    assert_int_equal(d->real_count, 2);
+    assert_memory_equal(d->reals, "01234567abcdefg", 16);
+    static const struct {
+        uint16_t size, room;
+        unsigned count;
+    } sizes[] = {{64, 64, 8}, {65, 72, 0}, {7, 8, 0}, {12, 16, 1}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        begin();
+        add(CT_PIECE_REALS, sizes[i].size, sizes[i].room, "");
+        d = read_back(7);
+        assert_int_equal(d->real_count, sizes[i].count);
+        assert_int_equal(d->piece_count, 0);
+    }
+    begin();
+    assert_int_equal(read_back(7)->real_count, 0);
+}
+
 static void test_damaged_file(void **state) {
     (void)state;
     static struct ct_trace_detail out;
@@ -108,10 +134,8 @@ static void test_damaged_file(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_of_another_event),
-        cmocka_unit_test(test_lies),
-        cmocka_unit_test(test_damaged_file),
+        cmocka_unit_test(test_pieces), cmocka_unit_test(test_of_another_event), cmocka_unit_test(test_lies),
+        cmocka_unit_test(test_reals),  cmocka_unit_test(test_damaged_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

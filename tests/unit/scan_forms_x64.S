@@ -12,6 +12,7 @@
 #define LONGJMP        64
 #define SETS_STACK     256
 #define TAKES_GS       1024
+#define REALS          2048
 
 .macro CASE flags, text
     .pushsection .rodata
@@ -419,6 +420,97 @@ CASE USES_RETURN, "16 bytes to a vector register"
     ret
 END
 
+/* ---- floating-point numbers ---- */
+
+CASE REALS, "an addition"
+    addsd %xmm1, %xmm0
+    ret
+END
+CASE REALS, "a load of one number"
+    movss (%rdi), %xmm0
+    ret
+END
+CASE REALS, "a store of one number"
+    movsd %xmm0, (%rdi)
+    ret
+END
+CASE REALS, "a comparison"
+    comisd %xmm1, %xmm0
+    ret
+END
+CASE REALS, "a copy from register to register"
+    movaps %xmm1, %xmm0
+    ret
+END
+CASE REALS, "a changed sign"
+    xorps (%rdi), %xmm0
+    ret
+END
+CASE REALS, "a sign that is looked at"
+    movmskpd %xmm0, %eax
+    ret
+END
+CASE REALS, "a conversion to an integer"
+    cvttsd2si %xmm0, %eax
+    ret
+END
+CASE REALS, "AVX: a multiplication"
+    vmulsd %xmm1, %xmm0, %xmm0
+    ret
+END
+CASE REALS, "AVX: a changed sign"
+    vxorps %xmm1, %xmm0, %xmm0
+    ret
+END
+CASE REALS, "AVX: a copy of one number"
+    vmovsd (%rdi), %xmm0
+    ret
+END
+CASE REALS, "a fused multiplication"
+    vfmadd213sd %xmm2, %xmm1, %xmm0
+    ret
+END
+CASE REALS, "rounding"
+    roundsd $9, %xmm0, %xmm0
+    ret
+END
+CASE 0, "bytes are copied: movdqu"
+    movdqu (%rdi), %xmm0
+    ret
+END
+CASE 0, "bytes are copied: movups"
+    movups %xmm0, (%rdi)
+    ret
+END
+CASE 0, "arguments of a variadic function"
+    movaps %xmm7, -16(%rsp)
+    ret
+END
+CASE 0, "a register is cleared"
+    xorps %xmm0, %xmm0
+    ret
+END
+CASE 0, "AVX: a register is cleared"
+    vxorps %xmm0, %xmm0, %xmm0
+    ret
+END
+CASE 0, "integers in vectors"
+    pxor %xmm1, %xmm0
+    ret
+END
+CASE 0, "AVX: integers in vectors"
+    vpaddd %xmm1, %xmm0, %xmm0
+    ret
+END
+CASE 0, "8 bytes are copied"
+    movq (%rdi), %xmm0
+    ret
+END
+CASE 0, "bytes are compared"
+    pmovmskb %xmm0, %eax
+    ret
+END
+
 /* ---- not the return address ---- */
 
 CASE 0, "the seventh argument at the entry"
@@ -608,7 +700,7 @@ CASE 0, "a byte of it, widened"
     movzbl (%rsp), %eax
     ret
 END
-CASE 0, "32 bits of it, to a vector register"
+CASE REALS, "32 bits of it, to a vector register"
     cvtsi2sdl (%rsp), %xmm0
     ret
 END

@@ -3,6 +3,7 @@
 """What values of calls are captured and shown, and triggers that look at them.
 
 usage: values.py CONTRAIL [unittest arguments]"""
+import glob
 import json
 import os
 import shutil
@@ -10,6 +11,8 @@ import subprocess
 import sys
 import unittest
 
+import atf
+import detail_file
 import session_case
 
 ERRORS = r"""
@@ -210,6 +213,100 @@ class Strings(Values):
         values = [str(line["args"][0].get("value")) for line in self.replay()
                   if line.get("function") == "getenv" and "args" in line]
         self.assertIn("NO_SUCH", values)
+
+
+REALS = r"""
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+struct pair { double x, y; };
+struct mixed { long n; double x; };
+__attribute__((noipa)) double scale(const char *name, double value, int times, float by) {
+    return value * times + by + (name == 0);
+}
+__attribute__((noipa)) float half(float x) { return x / 2; }
+__attribute__((noipa)) double second(double a, double b) { (void)a; return b; }
+__attribute__((noipa)) struct pair turn(struct pair p) { return (struct pair){-p.y, p.x}; }
+__attribute__((noipa)) struct mixed mix(struct mixed m) { return (struct mixed){m.n + 1, m.x * 2}; }
+__attribute__((noipa)) double eight(double a, double b, double c, double d, double e, double f, double g, double h) {
+    return a + b * c - d + e * f - g + h;
+}
+__attribute__((noipa)) int add(int a, int b) { return a + b; }
+static int all(void) {
+    struct pair p = turn((struct pair){1.5, -2.25});
+    struct mixed m = mix((struct mixed){7, 0.375});
+    return half(3) == 1.5f && second(1, 1e300) == 1e300 && p.x == 2.25 && p.y == 1.5 && m.n == 8 && m.x == 0.75 &&
+           eight(1.5, 2.5, -3.5, 4.25, 5, 6, 7, 0.125) == 1.5 + 2.5 * -3.5 - 4.25 + 5 * 6 - 7 + 0.125 && add(2, 3) == 5;
+}
+int main(void) {
+    static char name[4] = "cow";
+    struct sock_filter every[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog program = {1, every};
+    int good = all();
+    for (int i = 0; i < 1000; i++)
+        good &= scale(name, i * 0.5, i, 0.25f) == i * 0.5 * i + 0.25;
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    return !(good && half(5) == 2.5f);
+}
+"""
+
+
+class Reals(Values):
+    """Floating-point arguments and results, without --vectors."""
+
+    def take(self, *options):
+        program = self.build("reals", REALS, "-g")
+        done, _ = self.record(program, options=["--detail", "always", "--only", "reals", *options])
+        self.assertEqual(done.returncode, 0)
+        self.given, self.results = {}, {}
+        for line in self.replay():
+            if "args" in line:
+                self.given.setdefault(line["function"], []).append([a.get("value") for a in line["args"]])
+            if "result" in line:
+                self.results.setdefault(line["function"], []).append(line["result"])
+
+    def flags(self):
+        """Whether records of a call or return have pieces, by the function's name."""
+        trace, pieces = atf.Trace(glob.glob(self.session() + "/pid_*")[0]), {}
+        for thread in trace.threads:
+            for r in detail_file.read(os.path.join(trace.directory, "thread_%d" % thread.id)):
+                pieces.setdefault(trace.functions[r.function].name, set()).add(bool(r.flags & 2))
+        return pieces
+
+    def check_shown(self):
+        self.assertEqual(self.given["half"], [[3.0], [5.0]])  # also after the filter
+        self.assertEqual(self.results["half"], [1.5, 2.5])
+        self.assertEqual((self.given["second"], self.results["second"]), ([[1.0, 1e300]], [1e300]))
+        self.assertEqual(self.given["turn"], [["{x=1.5, y=-2.25}"]])
+        self.assertEqual(self.results["turn"], ["{x=2.25, y=1.5}"])
+        self.assertEqual((self.given["mix"], self.results["mix"]), ([["{n=7, x=0.375}"]], ["{n=8, x=0.75}"]))
+        self.assertEqual(self.given["eight"], [[1.5, 2.5, -3.5, 4.25, 5.0, 6.0, 7.0, 0.125]])
+        self.assertEqual(self.results["eight"], [1.5 + 2.5 * -3.5 - 4.25 + 5 * 6 - 7 + 0.125])
+        self.assertEqual([g[1:] for g in self.given["scale"]], [[i * 0.5, i, 0.25] for i in range(1000)])
+        self.assertEqual(self.results["scale"], [i * 0.5 * i + 0.25 for i in range(1000)])
+        self.assertEqual((self.given["add"], self.results["add"]), ([[2, 3]], [5]))
+
+    def test_shown(self):
+        self.take("--format", "atf2")
+        self.check_shown()
+        pieces = self.flags()
+        self.assertEqual((pieces["scale"], pieces["half"], pieces["add"]), ({True}, {True}, {False}))
+
+    def test_with_texts(self):
+        self.take("--strings", "8")
+        self.check_shown()
+        self.assertEqual({g[0] for g in self.given["scale"]}, {"cow"})
+
+    def test_with_vectors(self):
+        self.take("--vectors", "--format", "atf2")
+        self.check_shown()
+        self.assertEqual(self.flags()["scale"], {False})
+
+    def test_redacted(self):
+        self.take("--redact", "--format", "atf2")
+        self.assertEqual(self.flags()["scale"], {False})
+        self.assertEqual(self.given["half"], [[None], [None]])
 
 
 TRIGGERS = r"""
