@@ -151,6 +151,16 @@ static uint64_t program_entry(const struct ct_target_analysis *a) {
     return program ? header.e_entry : UINT64_MAX;
 }
 
+/* Only debug information says which arguments are floating-point numbers. */
+static bool is_described(const struct ct_target_source *s) {
+    struct ct_elf elf;
+    struct ct_elf_section section;
+    if (s->debug_id && !s->guess)
+        return true;
+    return s->file && !ct_elf_open_host(&elf, s->file, s->file_size) &&
+           ct_elf_section_named(&elf, ".debug_info", &section);
+}
+
 /* ---- the image ---- */
 
 static uint64_t fnv(uint64_t hash, const void *bytes, size_t size) {
@@ -264,6 +274,7 @@ static int make_image(struct ct_target_analysis *a) {
         .names_size = a->names_size + 1,
         .texts = texts,
         .text_count = s->text_count,
+        .described = is_described(s),
     };
     memcpy(image->build_id, s->build_id, sizeof s->build_id);
     write_functions(a, image);

@@ -372,7 +372,7 @@ static void fill_function(const struct ct_target_image *image, size_t i, struct 
         .name = (const char *)ct_image_at(image, image->names) + f->name,
         .flags = f->flags,
         .hook = -1,
-        .reals = f->scan_flags & CT_SCAN_REALS,
+        .reals = image->described && f->scan_flags & CT_SCAN_REALS,
     };
 }
 

@@ -71,7 +71,8 @@ struct ct_target_image {
     uint64_t functions, function_count;
     uint64_t names, names_size;
     uint64_t texts, text_count;
-    uint32_t return_map, walks, libc, reserved; /* struct ct_function_facts */
+    uint32_t return_map, walks, libc; /* struct ct_function_facts */
+    uint32_t described;               /* types of its functions are known: it has debug information */
     char build_id[136];
 };
 

@@ -189,7 +189,9 @@ class Locks(session_case.SessionCase):
         self.record(self.build("windows", WINDOWS), options=("--trigger", "symbol=look", "--pre-roll-events", "20",
                                                              "--post-roll-events", "20"))
         _, locks = self.report("--function", "pthread_mutex_lock")
-        self.assertEqual((locks["gate"]["calls"], locks["gate"]["waited"]), (2, 0))
+        self.assertEqual(locks["gate"]["waited"], 0)
+        # Of two marks soon after each other the second may find no memory for its records (LIMITS.md).
+        self.assertIn(locks["gate"]["calls"], (1, 2))
 
 
 if __name__ == "__main__":
