@@ -2,7 +2,7 @@
 /* See code_file.h. Records go into a buffer, which is written when it is full and when the thread is flushed. */
 #include "base/grow.h"
 #include "trace/code_file.h"
-#include "trace/crc32.h"
+#include "trace/byte_file.h"
 #include "trace/file.h"
 #include <contrail/status.h>
 #include <errno.h>
@@ -17,13 +17,7 @@
 #define UNKNOWN 0u
 
 struct ct_code_writer {
-    struct ct_place *place; /* directory of the process, held */
-    char *path;             /* within the place */
-    uint8_t *buffer;
-    size_t used;
-    uint64_t size; /* of the file */
-    uint32_t crc;
-    int error;         /* errno of the first failure */
+    struct ct_byte_file out;
     uint32_t *numbers; /* by the caller's number: number in the file plus 1; UNKNOWN */
     size_t number_room;
     uint32_t defined;
@@ -34,35 +28,14 @@ struct ct_code_writer {
 
 /* ---- bytes ---- */
 
-static void write_buffer(struct ct_code_writer *w) {
-    size_t done = 0;
-    if (!w->used || w->error) {
-        w->used = 0;
-        return;
-    }
-    int fd = ct_file_open_in(w->place, w->path, O_WRONLY);
-    w->error = fd < 0 ? -fd : ct_file_write(fd, w->buffer, w->used, w->size, 0, &done);
-    if (fd >= 0 && close(fd) && !w->error)
-        w->error = errno;
-    w->crc = ct_crc32(w->crc, w->buffer, done);
-    w->size += done;
-    w->used = 0;
-}
-
-static void put_number(struct ct_code_writer *w, uint64_t value) {
-    do
-        w->buffer[w->used++] = (uint8_t)((value & 0x7f) | (value > 0x7f) << 7);
-    while (value >>= 7);
-}
-
 static void put_signed(struct ct_code_writer *w, int64_t value) {
-    put_number(w, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
+    ct_byte_file_number(&w->out, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
 }
 
 static void begin_record(struct ct_code_writer *w, enum ct_code_kind kind, uint64_t value) {
-    if (w->used > ROOM - MARGIN)
-        write_buffer(w);
-    put_number(w, value << 2 | kind);
+    if (w->out.used > ROOM - MARGIN)
+        ct_byte_file_flush(&w->out);
+    ct_byte_file_number(&w->out, value << 2 | kind);
 }
 
 static void begin_other(struct ct_code_writer *w, enum ct_code_other kind, uint64_t value) {
@@ -70,7 +43,7 @@ static void begin_other(struct ct_code_writer *w, enum ct_code_other kind, uint6
 }
 
 static void put_place(struct ct_code_writer *w, const struct ct_code_block *block) {
-    put_number(w, block->module);
+    ct_byte_file_number(&w->out, block->module);
     put_signed(w, (int64_t)(block->offset - w->offset));
     w->offset = block->offset;
 }
@@ -103,9 +76,9 @@ void ct_code_writer_define(struct ct_code_writer *w, uint32_t number, const stru
         return;
     begin_record(w, CT_CODE_DEFINE, block->size);
     put_place(w, block);
-    put_number(w, block->insns);
-    memcpy(w->buffer + w->used, block->lengths, block->insns);
-    w->used += block->insns;
+    ct_byte_file_number(&w->out, block->insns);
+    memcpy(w->out.buffer + w->out.used, block->lengths, block->insns);
+    w->out.used += block->insns;
     w->numbers[number] = ++w->defined;
 }
 
@@ -117,7 +90,7 @@ void ct_code_writer_block(struct ct_code_writer *w, uint32_t number, uint32_t in
     tell_place(w);
     begin_record(w, insns ? CT_CODE_PART : CT_CODE_BLOCK, w->numbers[number] - 1);
     if (insns)
-        put_number(w, insns);
+        ct_byte_file_number(&w->out, insns);
     w->counts.blocks++;
 }
 
@@ -137,9 +110,9 @@ void ct_code_writer_lost(struct ct_code_writer *w, uint64_t count) {
 /* ---- opening and closing ---- */
 
 static void free_writer(struct ct_code_writer *w) {
-    ct_place_drop(w->place);
-    free(w->path);
-    free(w->buffer);
+    ct_place_drop(w->out.place);
+    free(w->out.path);
+    free(w->out.buffer);
     free(w->numbers);
     free(w);
 }
@@ -153,44 +126,44 @@ int ct_code_writer_open(struct ct_code_writer **out, struct ct_place *process, u
     if (!w)
         return CT_ERR_NO_MEMORY;
     char *thread;
-    w->place = ct_place_hold(process);
+    w->out.place = ct_place_hold(process);
     int error = ct_file_thread_directory(process, id, &thread);
-    w->path = error ? NULL : ct_file_path("%s/" CT_CODE_FILE, thread);
-    w->buffer = malloc(ROOM);
+    w->out.path = error ? NULL : ct_file_path("%s/" CT_CODE_FILE, thread);
+    w->out.buffer = malloc(ROOM);
     free(thread);
     int fd = error ? -error : -ENOMEM;
-    if (w->path && w->buffer)
-        fd = ct_file_open_in(process, w->path, O_WRONLY | O_CREAT | O_EXCL);
+    if (w->out.path && w->out.buffer)
+        fd = ct_file_open_in(process, w->out.path, O_WRONLY | O_CREAT | O_EXCL);
     if (fd < 0) {
         free_writer(w);
         return ct_file_status(-fd);
     }
     close(fd);
-    memcpy(w->buffer, &header, w->used = sizeof header);
+    memcpy(w->out.buffer, &header, w->out.used = sizeof header);
     *out = w;
     return 0;
 }
 
 int ct_code_writer_flush(struct ct_code_writer *w) {
-    write_buffer(w);
-    return ct_file_status(w->error);
+    ct_byte_file_flush(&w->out);
+    return ct_file_status(w->out.error);
 }
 
 int ct_code_writer_close(struct ct_code_writer *w, uint64_t *bytes) {
-    write_buffer(w);
-    uint32_t crc = w->crc;
+    ct_byte_file_flush(&w->out);
+    uint32_t crc = w->out.crc;
     begin_other(w, CT_CODE_END, 0);
-    put_number(w, w->counts.blocks);
-    put_number(w, w->counts.compiled);
-    put_number(w, w->counts.lost);
-    memcpy(w->buffer + w->used, &crc, sizeof crc);
-    w->used += sizeof crc;
+    ct_byte_file_number(&w->out, w->counts.blocks);
+    ct_byte_file_number(&w->out, w->counts.compiled);
+    ct_byte_file_number(&w->out, w->counts.lost);
+    memcpy(w->out.buffer + w->out.used, &crc, sizeof crc);
+    w->out.used += sizeof crc;
     int status = ct_code_writer_flush(w);
-    *bytes = w->size;
+    *bytes = w->out.size;
     free_writer(w);
     return status;
 }
 
 uint64_t ct_code_writer_bytes(const struct ct_code_writer *w) {
-    return w->size;
+    return w->out.size;
 }
