@@ -10,7 +10,7 @@
 #include "hook/unwinder.h"
 #include <string.h>
 
-/* ---- who is whose ---- */
+/* ---- hosts and guests ---- */
 
 bool ct_set_is_lodging(const struct ct_hook_record *r) {
     return r->state == CT_HOOK_LODGING || (r->state == CT_HOOK_PLANNED && r->request.action == CT_ACTION_PASS);

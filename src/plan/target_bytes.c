@@ -37,6 +37,10 @@ struct ct_target_bytes ct_target_module_bytes(const struct ct_target_module *mod
     return bytes;
 }
 
-bool ct_target_is_poor(const struct ct_target_bytes *bytes) {
-    return bytes->code >= LARGE_CODE && bytes->known < bytes->code / 2;
+bool ct_target_lacks_functions(const struct ct_target_bytes *bytes) {
+    return bytes->known < bytes->code / 2;
+}
+
+bool ct_target_is_poor(const struct ct_target_bytes *bytes, bool program) {
+    return (program && !bytes->known) || (bytes->code >= LARGE_CODE && ct_target_lacks_functions(bytes));
 }

@@ -298,7 +298,7 @@ static int take_text(const struct descent *d, const struct text *t, struct ct_gu
 /* ---- which modules ---- */
 
 /* As ct_target_module_bytes, before anything is planned. */
-static bool is_poor(const struct ct_functions *table) {
+static bool lacks_functions(const struct ct_functions *table) {
     struct ct_target_bytes bytes = {0};
     uint64_t reach = 0;
     for (size_t i = 0; i < ct_functions_text_count(table); i++) {
@@ -313,7 +313,7 @@ static bool is_poor(const struct ct_functions *table) {
         bytes.known += end - start;
         reach = end;
     }
-    return ct_target_is_poor(&bytes);
+    return ct_target_lacks_functions(&bytes);
 }
 
 int ct_target_guess(const struct ct_target_source *s, const struct ct_functions *table, struct ct_guesses *out) {
@@ -321,7 +321,7 @@ int ct_target_guess(const struct ct_target_source *s, const struct ct_functions 
     uint64_t size = 0;
     for (size_t i = 0; i < s->text_count; i++)
         size += s->texts[i].end - s->texts[i].start;
-    if (size > MAX_CODE || !is_poor(table))
+    if (size > MAX_CODE || !lacks_functions(table))
         return 0;
     d.status = make_texts(&d);
     if (!d.status)

@@ -15,7 +15,7 @@ struct ct_guesses {
     size_t count, capacity;
 };
 
-/* Guesses nothing in modules whose tables are good enough (ct_target_is_poor). CT_ERR_NO_MEMORY, CT_ERR_TIMEOUT
+/* Guesses nothing in modules whose tables are good enough (ct_target_lacks_functions). CT_ERR_NO_MEMORY, CT_ERR_TIMEOUT
  * (cancelled), else 0. */
 int ct_target_guess(const struct ct_target_source *s, const struct ct_functions *table, struct ct_guesses *out);
 

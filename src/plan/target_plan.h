@@ -72,8 +72,11 @@ struct ct_target_bytes {
     uint64_t code, known, hooked;
 };
 struct ct_target_bytes ct_target_module_bytes(const struct ct_target_module *module);
-/* Are most of its functions unknown? Small modules may consist of a few large functions. */
-bool ct_target_is_poor(const struct ct_target_bytes *bytes);
+/* Are most of its functions unknown? */
+bool ct_target_lacks_functions(const struct ct_target_bytes *bytes);
+/* Is that worth saying? Of small modules it is not, because much of their code is the linker's; unless nothing is known
+ * of the program itself. */
+bool ct_target_is_poor(const struct ct_target_bytes *bytes, bool program);
 
 struct ct_target_plan {
     struct ct_target_module *modules;

@@ -259,7 +259,7 @@ static uint64_t count_named(const struct ct_target_module *m) {
 static void count_module(void *arg, const struct ct_target_module *m) {
     struct ct_session_statistics *out = arg;
     const struct ct_target_bytes bytes = ct_target_module_bytes(m);
-    if (ct_target_is_poor(&bytes)) {
+    if (ct_target_is_poor(&bytes, m->id == 1)) {
         out->poor_modules++;
         out->poor_functions += count_named(m);
         out->poor_bytes += bytes.code;

@@ -6,6 +6,7 @@ as it would by itself."""
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -95,6 +96,37 @@ class Guess(unittest.TestCase):
         first, second = (self.record("--guess")[0] for _ in range(2))
         self.assertEqual(symbols(first), symbols(second))
         self.assertFalse([line for line in symbols(self.record()[0]).values() if "guessed" in line])
+
+
+SMALL = r"""
+#include <stdlib.h>
+static volatile int sum;
+static __attribute__((noinline)) void leaf(int i) { sum += i; sum ^= i; }
+int main(int argc, char **argv) {
+    for (int i = 0; i < atoi(argv[argc - 1]); i++) leaf(i);
+    return sum & 1;
+}
+"""
+
+
+@unittest.skipUnless(shutil.which("gcc"), "needs gcc")
+class Small(unittest.TestCase):
+    """A small program gets what was asked for too."""
+
+    def test_small(self):
+        with tempfile.TemporaryDirectory() as place:
+            program = os.path.join(place, "small")
+            subprocess.run(["gcc", "-O1", "-s", "-fno-asynchronous-unwind-tables", "-x", "c", "-", "-o", program],
+                           input=SMALL, text=True, check=True)
+            subprocess.run(["objcopy", "-R", ".eh_frame", "-R", ".eh_frame_hdr", program], check=True)
+            plain = run(CONTRAIL, "spawn", "-o", os.path.join(place, "plain"), program, "77")
+            guessed = run(CONTRAIL, "spawn", "--guess", "-o", os.path.join(place, "guessed"), program, "77")
+            self.assertIn("use --guess", plain.stderr)
+            self.assertEqual(guessed.returncode, run(program, "77").returncode)
+            (session,) = os.listdir(os.path.join(place, "guessed"))
+            rows = json.loads(contrail("report", "--json", "--limit", "0", "--module", "small",
+                                       os.path.join(place, "guessed", session)))["functions"]
+            self.assertIn(77, [row["calls"] for row in rows])
 
 
 if __name__ == "__main__":
