@@ -124,7 +124,7 @@ static int replay_trace(struct ct_trace *trace, struct options *o) {
         .blocks = o->blocks || o->insns,
         .directories = o->directories.items,
     };
-    int code = ct_selection_apply(&o->selection, trace, &options.select);
+    int code = ct_selection_apply(&o->selection, trace, o->directories.items, &options.select);
     if (code < 0 && options.blocks && !ct_reading_check_blocks(trace, &options.select))
         code = CT_EXIT_UNAVAILABLE;
     if (code < 0)
