@@ -9,8 +9,8 @@ AGAIN has results of tests that failed and were run once more: they count in pla
 that passed then is named as unstable. --failed prints the names of the tests that failed, a line each.
 
 Prints a line for each log and, as the last line, `N passed, M failed`. Before it `K skipped` when there are any; the
-lines before that give the reasons, and before them `K unstable`. --plain adds results that were counted elsewhere. Fails when something failed, or
-when nothing was run at all.
+lines before that give the reasons, and before them `K unstable`. --plain adds results that were counted elsewhere.
+Fails when something failed, or when nothing was run at all.
 """
 
 import json

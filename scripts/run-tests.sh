@@ -90,8 +90,8 @@ suite() {
 $label=$log"
 }
 
-# run_again MESON-TEST-OPTIONS...: the few tests of $log that failed, once more, one at a time. One that passes then met a
-# machine under load, or has found something rare: the results name it as unstable. With --long it stays a failure.
+# run_again MESON-TEST-OPTIONS...: the few tests of $log that failed, once more, one at a time. One that passes then met
+# a machine under load, or has found something rare: the results name it as unstable. With --long it stays a failure.
 run_again() {
     again=$(python3 scripts/count_tests.py --failed "$log")
     if [ -n "$long" ] || [ -z "$again" ] || [ "$(echo "$again" | wc -l)" -gt 3 ]; then
