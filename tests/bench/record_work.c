@@ -2,7 +2,7 @@
 /* The program that bench_record records. It times itself, recorded or not, and prints one line of JSON.
  *
  *   record_work pair ROUNDS CALLS     the cost of a call and its return, and of two bare timestamps, in one run
- *   record_work rate EVENTS SECONDS   makes EVENTS events per second (half as many calls), evenly; processor time of one
+ *   record_work rate EVENTS SECONDS   makes EVENTS events per second (half as many calls), evenly; CPU time of one
  *   record_work full SECONDS          calls as fast as it can
  *   record_work busy COUNT CALLS      COUNT threads make CALLS calls each at once; processor time of a call, in ns
  *   record_work wait                  prints a line when it is ready, then waits for the end of its input

@@ -38,8 +38,8 @@ class Comparing(unittest.TestCase):
                                   ("new.json", [figure("a", [5]), figure("fresh", [1])])):
                 with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                     json.dump({"commit": name, "machine": {"model": "m", "cpus": 2}, "figures": figures}, file)
-            text = subprocess.run([sys.executable, os.path.join(FOLDER, "compare.py"), os.path.join(folder, "old.json")],
-                                  stdout=subprocess.PIPE, text=True, check=True).stdout
+            command = [sys.executable, os.path.join(FOLDER, "compare.py"), os.path.join(folder, "old.json")]
+            text = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
         lines = {line.split()[1]: line for line in text.splitlines()[1:]}
         self.assertIn("-50.0 %", lines["a"])
         self.assertTrue(lines["a"].endswith("better"))

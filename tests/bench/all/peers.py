@@ -41,8 +41,8 @@ def lttng(bench):
     program = built_again(bench, "calls-instrumented", ["-finstrument-functions"])
     place = os.path.join(bench.directory, "lttng")
     shutil.rmtree(place, ignore_errors=True)
-    for words in (["create", "contrail-bench", "--output", place], ["enable-event", "-u", "lttng_ust_cyg_profile_fast:*"],
-                  ["start"]):
+    for words in (["create", "contrail-bench", "--output", place],
+                  ["enable-event", "-u", "lttng_ust_cyg_profile_fast:*"], ["start"]):
         bench.output(["lttng", *words])
     try:
         library = "liblttng-ust-cyg-profile-fast.so"

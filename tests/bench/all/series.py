@@ -10,8 +10,9 @@ import work
 def cost_of_stack(bench):
     points = []
     for size in (0, 64, 128, 256, 512):
-        values = [work.pair_ns(bench.recorded([bench.bench_program("calls"), "flat", "5"], "--only", "calls", "--lossless",
-                                              "--stack-bytes", str(size))[0]) for _ in range(bench.rounds)]
+        options = ["--only", "calls", "--lossless", "--stack-bytes", str(size)]
+        values = [work.pair_ns(bench.recorded([bench.bench_program("calls"), "flat", "5"], *options)[0])
+                  for _ in range(bench.rounds)]
         points.append((size, min(values)))
         bench.figure("%d bytes of stack" % size, "ns", values)
     bench.plot("cost-stack-bytes", "Cost of a call and return", "bytes of stack", "ns", {"with detail": points})
@@ -36,8 +37,8 @@ def cost_of_threads(bench):
     points = []
     for count in (1, 2, 4, 8):
         command = [bench.bench_program("record_work"), "busy", str(count), "%d" % max(1, 4e6 * bench.scale)]
-        values = [json.loads(bench.recorded(command, "--only", "record_work", "--detail", "off", "--lossless")[0])["pair"]
-                  for _ in range(bench.rounds)]
+        options = ["--only", "record_work", "--detail", "off", "--lossless"]
+        values = [json.loads(bench.recorded(command, *options)[0])["pair"] for _ in range(bench.rounds)]
         points.append((count, min(values)))
         bench.figure("%d threads that call all the time" % count, "ns", values)
     bench.plot("cost-threads", "Processor time of a call and return", "threads", "ns", {"lossless": points})

@@ -46,7 +46,8 @@ def starting(bench):
     except measure.Unavailable as why:
         bench.leave_out("start of 100,000 functions", why)
         return
-    found = bench.in_turns({"native": lambda: measure.seconds_of(bench, [program]),
-                            "recorded": lambda: measure.seconds_of(bench, spawn + [bench.trace_place(), "--", program])})
+    found = bench.in_turns({
+        "native": lambda: measure.seconds_of(bench, [program]),
+        "recorded": lambda: measure.seconds_of(bench, spawn + [bench.trace_place(), "--", program])})
     values = [1e3 * (seconds - min(found["native"])) for seconds in found["recorded"]]
     bench.figure("the whole run of a program of 100,000 functions, warm", "ms", values, 500)
