@@ -124,8 +124,9 @@ struct ct_drain {
     void (*code)(void *arg, struct ct_drain_thread *t, const struct ct_event *e, uint64_t position);
     /* Set before ct_drain_finish: the trigger by which the end of the process marks its last moment; "": none does. */
     char end_mark[64];
-    bool detached; /* set before ct_drain_finish: the process goes on */
-    bool leaving;  /* set before the process is left: threads that end for us go on for the program */
+    uint64_t ended_ns; /* set before ct_drain_finish: when the recording ended; 0: now */
+    bool detached;     /* set before ct_drain_finish: the process goes on */
+    bool leaving;      /* set before the process is left: threads that end for us go on for the program */
     /* owned by the drain thread */
     struct ct_drain_signals strays; /* signals of threads that have no file yet */
     uint64_t pass;
