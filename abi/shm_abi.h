@@ -345,13 +345,24 @@ struct ct_shm_regions {
     } list[CT_SHM_REGIONS];
 };
 
+/* The fast clock. The controller stores a counter value several thousand times a second: an event whose thread has read
+ * the counter since then need not read it again (hook/stubs_x64.S). UINT64_MAX: each event reads it. Alone in its cache
+ * line. */
+struct ct_shm_clock {
+    uint64_t tick; /* controller */
+    uint32_t fast; /* controller, before the start: stubs look at `tick` */
+    uint8_t pad[52];
+};
+_Static_assert(sizeof(struct ct_shm_clock) == 64, "one cache line");
+
 /* extends into the second page as far as needed */
 #define CT_SHM_MARKS_OFFSET      (CT_SHM_REQUESTS_OFFSET + CT_SHM_REQUESTS * 64u)
 #define CT_SHM_MORE_MARKS_OFFSET (CT_SHM_MARKS_OFFSET + CT_SHM_MARKS * (uint32_t)sizeof(struct ct_shm_mark))
+#define CT_SHM_CLOCK_OFFSET      8128u
 #define CT_SHM_REGIONS_OFFSET    8192u
 /* of everything that has a fixed place */
 #define CT_SHM_HEAD_SIZE (CT_SHM_REGIONS_OFFSET + (uint32_t)sizeof(struct ct_shm_regions))
-_Static_assert(CT_SHM_MORE_MARKS_OFFSET + CT_TRIGGER_BITS * sizeof(struct ct_shm_more_marks) <= CT_SHM_REGIONS_OFFSET,
+_Static_assert(CT_SHM_MORE_MARKS_OFFSET + CT_TRIGGER_BITS * sizeof(struct ct_shm_more_marks) <= CT_SHM_CLOCK_OFFSET,
                "head");
 
 #endif

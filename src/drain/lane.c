@@ -155,6 +155,7 @@ static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_sh
     lane->marks = (struct ct_shm_mark *)(at + CT_SHM_MARKS_OFFSET);
     lane->more_marks = (struct ct_shm_more_marks *)(at + CT_SHM_MORE_MARKS_OFFSET);
     lane->regions = (struct ct_shm_regions *)(at + CT_SHM_REGIONS_OFFSET);
+    lane->clock = (struct ct_shm_clock *)(at + CT_SHM_CLOCK_OFFSET);
     lane->segments = (struct ct_shm_segment *)(at + c->segments_offset);
     lane->rules = (uint32_t *)(at + c->rules_offset);
     lane->conditions = (struct ct_trigger_condition *)(at + c->conditions_offset);
@@ -205,6 +206,7 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
         .thread_capacity = control.thread_capacity,
         .queue_room = control.queue_room,
         .lossless = options->lossless,
+        .fast_clock = options->fast_clock,
         .segment_count = control.segment_count,
         .detail_chunk_count = control.detail_chunk_count,
         .stack_bytes = control.stack_bytes,
@@ -226,6 +228,7 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
         return CT_ERR_NO_MEMORY;
     point_to_parts(lane, at, &control);
     *lane->control = control;
+    *lane->clock = (struct ct_shm_clock){.tick = UINT64_MAX, .fast = options->fast_clock};
     if (lane->segment_count)
         cut_segments(lane, (uint16_t *)((uint8_t *)at + control.segment_of_chunk_offset));
     return 0;

@@ -29,7 +29,7 @@ struct ct_lane {
     size_t size;
     uint64_t window; /* the target must map the lane so that the pool's address is a multiple of this */
     uint32_t chunk_bytes, chunk_count, thread_capacity;
-    bool lossless;
+    bool lossless, fast_clock;
     struct ct_lane_robust robust;
     struct ct_shm_control *control;
     struct ct_shm_thread *threads;
@@ -49,6 +49,7 @@ struct ct_lane {
     struct ct_shm_mark *marks;
     struct ct_shm_more_marks *more_marks;
     struct ct_shm_regions *regions;
+    struct ct_shm_clock *clock;
     uint32_t *rules; /* by hook */
     struct ct_trigger_condition *conditions;
     int32_t *budgets; /* by hook; NULL: no limit */
@@ -59,6 +60,7 @@ struct ct_lane {
 struct ct_lane_options {
     size_t index_memory;
     bool lossless;
+    bool fast_clock;      /* see drain/ticker.h */
     size_t detail_memory; /* 0: no detail */
     uint32_t stack_bytes, detail_rate;
     bool vectors;
