@@ -212,6 +212,18 @@ void ct_drain_measure(struct ct_drain *drain, uint64_t now);
 /* function_id of a hook; 0: none. */
 uint64_t ct_drain_function(const struct ct_drain *drain, uint32_t hook);
 
+/* Puts events into a block that has room for them; returns how many these are. `one_by_one`: without drain_run.c, for
+ * comparisons. */
+size_t ct_drain_pack(struct ct_drain *drain, struct ct_drain_thread *thread, struct ct_pack *pack,
+                     const struct ct_event *events, size_t count, bool one_by_one);
+
+/* ---- drain_run.c ---- */
+
+/* Packs the first of these events that are nothing special; returns how many these are. `seq` is the position of the
+ * first one. */
+size_t ct_drain_pack_run(struct ct_drain *drain, struct ct_drain_thread *thread, struct ct_pack *pack,
+                         const struct ct_event *events, size_t count, uint64_t seq);
+
 #define CT_DRAIN_DEPTH_IN_ALL (1u << 26) /* entries of all stacks together; a limit, since calls come from the target */
 
 /* ---- drain_stacks.c: calls that are open on stacks other than the thread's first one ---- */
