@@ -240,6 +240,8 @@ static int count_ranges(struct ct_counter *c, struct ct_scan *scan) {
     struct ct_ranges *ranges;
     const struct ct_range *range;
     struct ct_trace_event event;
+    if (scan->summary) /* it leaves out more than others can count */
+        return 0;
     if (size == UINT64_MAX || (!c->range_events && info->event_count < LEAST_EVENTS))
         return 0;
     if (source.to_ns)
@@ -256,7 +258,14 @@ static int count_ranges(struct ct_counter *c, struct ct_scan *scan) {
     return status;
 }
 
+static bool is_needed(void *arg, const struct ct_summary *summary, size_t span) {
+    const struct ct_counter *c = arg;
+    return ct_fits_between(c->fits, c->thread, ct_summary_span(summary, span)->first_seq,
+                           ct_summary_span_end(summary, span));
+}
+
 int ct_count_thread(struct ct_counter *c, size_t thread) {
+    static const struct ct_scan_spans spans = {.needed = is_needed};
     struct ct_scan scan;
     struct ct_trace_event event;
     c->thread = thread;
@@ -270,6 +279,7 @@ int ct_count_thread(struct ct_counter *c, size_t thread) {
                                                              .lost = on_lost,
                                                              .entry_only = is_entry_only,
                                                              .arg = c,
+                                                             .spans = c->fits ? &spans : NULL,
                                                              .names = c->names});
     if (!status)
         count_inherited(c);
@@ -280,6 +290,7 @@ int ct_count_thread(struct ct_counter *c, size_t thread) {
     if (!status) {
         count_open(c, ct_scan_end(&scan));
         count_gaps(c, &scan);
+        c->totals.events += scan.left_out_events;
         c->totals.threads++;
         c->totals.waited_ns += ct_scan_waited(&scan);
         c->totals.cpu_threads += ct_scan_has_cpu(&scan);
