@@ -201,6 +201,7 @@ _Static_assert(sizeof(struct ct_shm_piece) == 16, "piece");
 #define CT_RULE_TEXTS           18         /* where six bits begin: arguments whose texts are captured */
 #define CT_RULE_IF_PRINTABLE    (1u << 24) /* ... if they look like texts */
 #define CT_RULE_REALS           (1u << 25) /* floating-point arguments and results are captured */
+#define CT_RULE_WHOLE           (1u << 26) /* not only texts: all bytes that there is room for, of structures */
 enum ct_shm_trigger_kind { CT_SHM_ON_NOTHING, CT_SHM_ON_CALL, CT_SHM_ON_RETURN, CT_SHM_ON_SLOW };
 struct ct_shm_trigger {
     uint32_t kind;       /* controller */

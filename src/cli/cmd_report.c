@@ -313,6 +313,11 @@ static int check_options(struct options *o) {
         mistake = "--histogram shows the times of calls; leave out --slowest, --locks, --blocks, --args, --csv, "
                   "--per-thread and "
                   "--inlines";
+    else if ((o->locks || o->slowest) && (o->sort != CT_REPORT_BY_TOTAL || o->min_calls || o->lines || o->inlines))
+        mistake = "--locks and --slowest have columns and an order of their own; leave out --sort, --min-calls, "
+                  "--lines and --inlines";
+    else if (o->blocks && o->sort != CT_REPORT_BY_TOTAL)
+        mistake = "--blocks lists blocks by how often they were executed; leave out --sort";
     if (!mistake)
         return ct_selection_check(&o->selection);
     ct_message_error("%s", mistake);

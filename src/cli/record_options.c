@@ -7,6 +7,8 @@
 #include <ctype.h>
 #include <string.h>
 
+enum { STRUCT_BYTES = 64 }; /* of --structs without --strings */
+
 static const char *const formats[] = {"packed", "atf2", NULL};
 static const char *const clocks[] = {"exact", "fast", NULL};
 static const char *const details[] = {"marked", "always", "off", NULL};
@@ -64,6 +66,9 @@ const struct ct_option ct_record_option_table[] = {
     {"vectors", 0, CT_OPTION_FLAG, AT(vectors), NULL, "capture vector argument registers (xmm0 to xmm7) as well"},
     {"strings", 0, CT_OPTION_NUMBER, AT(strings), "N",
      "capture up to N bytes of the texts that arguments point to; costs a system call for each", .max = 256},
+    {"structs", 0, CT_OPTION_FLAG, AT(structs), NULL,
+     "with --strings (default then: 64), capture the N bytes at each pointer argument whatever they are, so that "
+     "structures on the heap are shown"},
     {"detail-rate", 0, CT_OPTION_NUMBER, AT(detail_rate), "N",
      "capture detail of at most N calls per function and second, so that memory reaches further back; the others are "
      "counted",
@@ -158,7 +163,8 @@ void ct_record_session_options(const struct ct_record_options *o, struct ct_sess
         .detail = o->detail,
         .stack_bytes = o->stack_bytes ? (int)o->stack_bytes : -1,
         .vectors = o->vectors,
-        .strings = (size_t)o->strings,
+        .strings = o->structs && !o->strings ? STRUCT_BYTES : (size_t)o->strings,
+        .structs = o->structs,
         .detail_rate = (unsigned)o->detail_rate,
         .detail_memory = (size_t)o->detail_memory,
         .triggers = o->triggers.items,

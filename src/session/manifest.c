@@ -273,6 +273,8 @@ static void put_detail(struct ct_json *j, struct ct_recording *r, const struct c
     ct_json_number(j, "stack_bytes", r->lane.stack_bytes);
     ct_json_bool(j, "vectors", r->lane.vectors);
     ct_json_number(j, "strings", r->lane.strings);
+    if (r->lane.strings && r->session->options.structs)
+        ct_json_bool(j, "structs", true);
     if (r->lane.strings && r->lane.control && r->lane.control->silent)
         ct_json_string(j, "strings_end", "the program has asked for a seccomp filter: no text was read from then on");
     ct_json_bool(j, "errno", r->lane.has_errno);

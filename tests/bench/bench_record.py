@@ -154,6 +154,12 @@ def bench_detail(bench):
     bench.line("call and return with detail, best of each")
     for kind, found in kinds.items():
         bench.line("  %-46s %9.1f ns   %.2f x" % (kind, min(found), min(found) / index))
+    reals = [WORK, "reals"] + command[2:]
+    found = {kind: min(json.loads(bench.record(reals, *kind.split())[0])["pair_best"] for _ in range(5))
+             for kind in ("--stack-bytes 128", "--vectors")}
+    bench.clean()
+    bench.line("  %-46s %9.1f ns" % ("floating-point numbers, --stack-bytes 128", found["--stack-bytes 128"]))
+    bench.line("  %-46s %9.1f ns" % ("floating-point numbers, --vectors", found["--vectors"]))
     bench.verdict("128 bytes of stack add", min(kinds["--stack-bytes 128"]) - index, 25, "ns")
 
 
