@@ -262,7 +262,7 @@ static int report_trace(struct ct_trace *trace, struct options *o) {
         .directories = o->directories.items,
     };
     struct ct_report *report = NULL;
-    int code = ct_selection_apply(&o->selection, trace, &options.select);
+    int code = ct_selection_apply(&o->selection, trace, o->directories.items, &options.select);
     if (code >= 0)
         return code;
     if (o->slowest)
