@@ -80,6 +80,9 @@ int ct_locks_find(struct ct_locks **out, struct ct_trace *trace, const struct ct
 void ct_locks_free(struct ct_locks *locks);
 
 struct ct_json;
-void ct_locks_json(const struct ct_locks *locks, const struct ct_trace *trace, struct ct_json *json);
+struct ct_wall;
+/* `wall`: for times of the wall clock; NULL: not wanted. */
+void ct_locks_json(const struct ct_locks *locks, const struct ct_trace *trace, const struct ct_wall *wall,
+                   struct ct_json *json);
 
 #endif
