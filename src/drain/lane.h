@@ -41,7 +41,7 @@ struct ct_lane {
     uint8_t *pool;
     /* detail; 0 segments: none */
     uint32_t segment_count, detail_chunk_count, stack_bytes, hook_room, detail_rate, strings;
-    bool vectors, reals, has_errno;
+    bool detail_grows, vectors, reals, has_errno;
     uint64_t detail_key;
     struct ct_shm_segment *segments;
     uint32_t segments_of_class[CT_LANE_CLASSES]; /* our copy: the target could overwrite the segments' own */
@@ -62,6 +62,7 @@ struct ct_lane_options {
     bool lossless;
     bool fast_clock;      /* see drain/ticker.h */
     size_t detail_memory; /* 0: no detail */
+    bool detail_grows;    /* threads keep as much of it as the pre-roll needs */
     uint32_t stack_bytes, detail_rate;
     bool vectors;
     bool reals;           /* functions may have CT_RULE_REALS */

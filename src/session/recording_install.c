@@ -220,6 +220,7 @@ static struct ct_injection_options injection_options(const struct ct_recording *
                  .lossless = o->lossless,
                  .fast_clock = o->fast_clock != 0,
                  .detail_memory = o->detail == CT_SESSION_DETAIL_OFF ? 0 : memory,
+                 .detail_grows = o->detail == CT_SESSION_DETAIL_MARKED && ct_windows_options_of(o).grows,
                  .stack_bytes = o->stack_bytes < 0 ? 0 : (uint32_t)o->stack_bytes,
                  .detail_rate = o->detail_rate,
                  .vectors = o->vectors,
