@@ -214,6 +214,24 @@ void ct_drain_set_wait(struct ct_drain *d, unsigned ms) {
     __atomic_store_n(&d->wait_ms, ms, __ATOMIC_RELAXED);
 }
 
+/* For the ticker: what was lost was an event too. */
+static uint64_t count_events(void *arg) {
+    struct ct_drain *d = arg;
+    pthread_mutex_lock(&d->mutex);
+    uint64_t count = d->statistics.events;
+    for (int i = 0; i < CT_LOSS_COUNT; i++)
+        count += d->statistics.lost[i];
+    pthread_mutex_unlock(&d->mutex);
+    return count;
+}
+
+/* Without a ticker times are exact: nothing is wrong. */
+static void start_ticker(struct ct_drain *d) {
+    d->ticker = (struct ct_ticker){.clock = d->lane->clock, .events = count_events, .arg = d};
+    if (d->lane->fast_clock)
+        (void)ct_ticker_start(&d->ticker);
+}
+
 int ct_drain_start(struct ct_drain *d) {
     const struct ct_lane *lane = d->lane;
     d->threads_end = &d->threads;
@@ -236,6 +254,8 @@ int ct_drain_start(struct ct_drain *d) {
     int held;
     while (!(held = __atomic_load_n(&d->held, __ATOMIC_ACQUIRE)))
         usleep(50);
+    if (held > 0)
+        start_ticker(d);
     return held < 0 ? held : 0;
 }
 
@@ -247,6 +267,7 @@ void ct_drain_set_functions(struct ct_drain *d, const uint64_t *function_ids, si
 int ct_drain_finish(struct ct_drain *d) {
     if (!d->running)
         return d->error;
+    ct_ticker_stop(&d->ticker);
     __atomic_store_n(&d->stopping, 1, __ATOMIC_RELEASE);
     ct_drain_wake(d);
     pthread_join(d->thread, NULL);

@@ -83,8 +83,9 @@ struct ct_info {
     uint64_t drain_ran_ns, drain_queued_ns; /* of the thread that writes: on a processor, and waiting for one */
     bool drain_raised;                      /* it got a better priority */
     uint64_t plan_ns, pause_ns, lane_bytes;
-    uint64_t disk_bytes;    /* of all its files, as du counts */
-    const char *end_reason; /* "exit", "signal", "detach", "exec", "disk", "" when not known */
+    uint64_t late_ns, late_p99_ns; /* with the fast clock: how late times may be; 0: they are exact */
+    uint64_t disk_bytes;           /* of all its files, as du counts */
+    const char *end_reason;        /* "exit", "signal", "detach", "exec", "disk", "" when not known */
     int64_t exit_code, signal;
     uint64_t detail, detail_lost; /* records */
     uint64_t detail_thread;       /* the most memory for detail that a thread has had */
