@@ -165,6 +165,19 @@ class Locks(session_case.SessionCase):
         self.assertRegex(self.ask(), r"Deadlock.*\n  thread 1 has waited .* for mutex gate \(0x\w+\) in main, held by "
                                      r"thread 1 since .* \(locked in main\)")
         self.check_selection(main)
+        self.check_wall_clock(wait)
+
+    def check_wall_clock(self, wait):
+        """Moments as date and time, in the text and beside those of the machine's clock."""
+        report, locks = self.report("--clock", "wall")
+        (walled,) = report["open"]
+        self.assertNotIn("time", wait)
+        for key in ("time", "held_since"):
+            self.assertRegex(walled[key], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}[+-]\d\d:\d\d$")
+        self.assertLess(walled["held_since"], walled["time"])
+        text = self.ask("--clock", "wall")
+        self.assertIn(f"since {walled['held_since']} (locked in main)", text)
+        self.assertIn(f" at {locks['gate']['waits'][0]['max_time']} in ", text)
 
     def check_selection(self, main):
         """Waits that do not fit do not count; their holders are found nevertheless."""
