@@ -67,12 +67,16 @@ struct ct_shm_queue {
     uint64_t free_top; /* both: number of entries; in the high half a count of changes */
     uint8_t pad0[56];
     uint64_t submits; /* agent: number of chunks that were ever submitted */
-    uint8_t pad1[56];
+    /* both: the thread that brings `submits` to this number wakes the controller, and sets CT_SHM_NO_WAKE */
+    uint64_t wake_at;
+    uint32_t wakes; /* both: a futex, which the controller sleeps on */
+    uint8_t pad1[44];
     uint64_t oldest;   /* both: number of submitted chunks that are no longer there, or will not be for long */
     uint64_t searched; /* agent: when it last searched all headers for a chunk to drop */
     uint8_t pad2[48];
 };
 _Static_assert(sizeof(struct ct_shm_queue) == 192, "three cache lines");
+#define CT_SHM_NO_WAKE          UINT64_MAX /* the controller is awake */
 #define CT_SHM_QUEUE_SIZE(room) (sizeof(struct ct_shm_queue) + (uint64_t)(room) * (sizeof(uint32_t) + sizeof(uint64_t)))
 
 /* ---- threads ---- */

@@ -252,6 +252,7 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
     point_to_parts(lane, at, &control);
     *lane->control = control;
     *lane->clock = (struct ct_shm_clock){.tick = UINT64_MAX, .fast = options->fast_clock};
+    lane->queue->wake_at = CT_SHM_NO_WAKE;
     if (lane->segment_count)
         cut_segments(lane, (uint16_t *)((uint8_t *)at + control.segment_of_chunk_offset));
     return 0;
