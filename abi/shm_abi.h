@@ -92,6 +92,11 @@ _Static_assert(sizeof(struct ct_shm_thread) == 128, "two cache lines");
  * that is in use, and leaves out the part that the thread may be writing. */
 #define CT_SHM_DETAIL_CHUNK 8192u
 #define CT_SHM_SMALL_CHUNKS 2u /* of the smallest segments */
+/* Segments that are used when no memory is left while a mark is pending: they come after all others in the table, are
+ * OPEN or FREE, and have memory only once they are used. The first chunk has a slot for each of the innermost calls,
+ * by depth; the others have records that marks want, one after the other. */
+#define CT_SHM_DRY_SEGMENTS 256u
+#define CT_SHM_DRY_CHUNKS   4u
 enum ct_segment_state { CT_SEGMENT_FREE, CT_SEGMENT_OWNED, CT_SEGMENT_FROZEN, CT_SEGMENT_KEPT, CT_SEGMENT_OPEN };
 #define CT_SEGMENT_STATE(word)       ((word)&0xff)
 #define CT_SEGMENT_SLOT(word)        ((word) >> 8)
@@ -306,6 +311,7 @@ struct ct_shm_control {
     int64_t errno_offset;       /* controller, before the start: of errno from the thread pointer; 0: not known */
     uint64_t conditions_offset; /* controller, before the start */
     uint32_t strings;           /* controller, before the start: most bytes of a text; a multiple of 8; 0: none */
+    uint32_t dry;               /* controller, before the start: number of segments for want of memory */
     uint32_t grows;             /* controller, before the start: threads begin with a small segment and take more */
 };
 _Static_assert(__builtin_offsetof(struct ct_shm_control, agent_state) == 56, "agent_state");

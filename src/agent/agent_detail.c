@@ -14,6 +14,7 @@
  * segment over when it needs one, and the controller frees it when the thread has ended. There is no lock and no system
  * call, except for one look at the thread's stack when it takes its first segment. */
 #include "agent/agent_detail.h"
+#include "agent/agent_dry.h"
 #include "agent/agent_lane.h"
 #include "agent/agent_open.h"
 #include "agent/agent_values.h"
@@ -42,6 +43,7 @@ void ct_agent_detail_open(uint64_t shm) {
     detail.segments = (struct ct_shm_segment *)(shm + c->segments_offset);
     detail.segment_of_chunk = (const uint16_t *)(shm + c->segment_of_chunk_offset);
     ct_agent_marks_open(shm);
+    ct_agent_dry_open(shm);
     detail.pool = shm + c->detail_pool_offset;
     detail.pool_end = detail.pool + 2ull * BYTES * c->detail_chunk_count;
     detail.on = c->segment_count != 0;
@@ -68,6 +70,7 @@ void ct_agent_detail_begin(struct ct_block *b) {
     b->detail_home = b->detail_serial = 0;
     b->detail_open = b->detail_carried = b->detail_marking = 0;
     b->detail_first = b->detail_oldest = b->detail_kept = 0;
+    b->detail_dry = b->detail_dry_used = 0;
     b->waits = 0;
     b->ordinal = CT_TAG_STEP;
     b->stack_low = b->stack_high = 0;
@@ -260,6 +263,11 @@ static bool is_wanted(const struct ct_shm_segment *s) {
     return is_persisting() || s->marks != __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED);
 }
 
+/* Was the event whose record is wanted now marked? (Not if a handler has made others since.) */
+static bool is_marking(const struct ct_block *b) {
+    return b->detail_marking && (b->ordinal ^ (b->detail_marking + CT_TAG_STEP)) <= CT_TAG_KIND;
+}
+
 /* How many segments are left for threads that have none at all, and for the records of marks. */
 static int32_t left_free(void) {
     const struct ct_shm_control *c = detail.control;
@@ -269,7 +277,7 @@ static int32_t left_free(void) {
 /* Moves on to a segment of the thread's own size; `any`: if there is none, to any. */
 static bool hand_over(struct ct_block *b, uint64_t cursor, uint32_t old, uint32_t old_serial, bool any) {
     uint32_t serial;
-    int32_t left = b->detail_marking && any ? 0 : left_free();
+    int32_t left = is_marking(b) && any ? 0 : left_free();
     if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <= left)
         return false;
     long fresh = take_segment(b, all_segments(), b->detail_home, &serial);
@@ -534,8 +542,7 @@ static bool find_segment(struct ct_block *b, uint64_t cursor) {
     return true;
 }
 
-uint64_t ct_agent_detail_reserve(uint64_t size) {
-    struct ct_block *b = ct_block_found();
+uint64_t ct_agent_detail_room(struct ct_block *b, uint64_t size) {
     uint64_t at = 0;
     for (;;) {
         uint64_t cursor = __atomic_load_n(&b->detail_cursor, __ATOMIC_RELAXED);
@@ -556,7 +563,14 @@ uint64_t ct_agent_detail_reserve(uint64_t size) {
             }
         }
     }
-    b->detail_marking = 0;
     ct_agent_lane_wait_end(b);
+    return at;
+}
+
+uint64_t ct_agent_detail_reserve(uint64_t size) {
+    struct ct_block *b = ct_block_found();
+    uint64_t at = ct_agent_detail_room(b, size);
+    if (!at && b->detail_cursor) /* not in a forked child */
+        at = ct_agent_dry_reserve(b, size, is_marking(b));
     return at;
 }
