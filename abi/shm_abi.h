@@ -107,8 +107,8 @@ struct ct_shm_segment {
     uint32_t thread, thread_generation; /* agent: the owner */
     uint32_t chunk, chunks;             /* controller, before the start */
     uint32_t serial;                    /* agent: 1, 2, 3 ... within its thread */
-    uint64_t begin;                     /* agent: counter value, stored last when it is taken; 0: not yet */
-    uint64_t frozen;                    /* agent: counter value when it was handed over, or was full and is kept */
+    uint64_t begin;                     /* agent: another value each time it is taken, stored last; 0: not yet */
+    uint64_t filled;                    /* agent: counter value when it was last full and kept */
     uint32_t turns;                     /* agent: chunks of it that were filled, at least */
     uint32_t marks;                     /* agent: control.mark_serial when it was taken */
     uint32_t again;                     /* agent: the thread fills it again, it holds older records as well */
