@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts results of `meson test` (its JSON logs), single cases where a program is made of them (cmocka).
 
-usage: count_tests.py [--plain "passed failed skipped"] LABEL=LOG.json ...
+usage: count_tests.py [--plain "passed failed skipped"] LABEL=LOG.json[,AGAIN.json] ...
+       count_tests.py --failed LOG.json
+
+AGAIN has results of tests that failed and were run once more: they count in place of the first ones, and a test
+that passed then is named as unstable. --failed prints the names of the tests that failed, a line each.
 
 Prints a line for each log and, as the last line, `N passed, M failed`. Before it `K skipped` when there are any; the
-lines before that give the reasons. --plain adds results that were counted elsewhere. Fails when something failed, or
-when nothing was run at all.
+lines before that give the reasons, and before them `K unstable`. --plain adds results that were counted elsewhere.
+Fails when something failed, or when nothing was run at all.
 """
 
 import json
@@ -68,22 +72,42 @@ def skipped_reasons(test, skipped):
     return skipped_parts(test) or ["all of it" if test["result"] == "SKIP" else f"{skipped} cases"]
 
 
-def count_log(path):
-    passed = failed = skipped = programs = 0
-    seconds = 0.0
+def short_name(test):
+    return test.get("name", "?").split(" / ")[-1]
+
+
+def read_log(path):
     with open(path, encoding="utf-8", errors="replace") as log:
-        for line in log:
-            test = json.loads(line)
-            result = count_test(test)
-            name = test.get("name", "?").split(" / ")[-1]
-            for reason in skipped_reasons(test, result[2]):
-                print(f"skipped: {name}: {reason}")
-            passed += result[0]
-            failed += result[1]
-            skipped += result[2]
-            programs += 1
-            seconds += test.get("duration", 0)
-    return passed, failed, skipped, programs, seconds
+        return [json.loads(line) for line in log]
+
+
+def failed_names(path):
+    return [short_name(test) for test in read_log(path) if count_test(test)[1]]
+
+
+def settled(tests, again):
+    """The tests with the results of their second runs, and the names of those that passed only then."""
+    second = {test.get("name"): test for test in again}
+    unstable = [short_name(test) for test in tests
+                if test.get("name") in second and not count_test(second[test["name"]])[1]]
+    return [second.get(test.get("name"), test) for test in tests], unstable
+
+
+def count_log(paths):
+    """(passed, failed, skipped, unstable, programs, seconds) of a log, or of a log and that of second runs."""
+    path, _, again = paths.partition(",")
+    tests, unstable = settled(read_log(path), read_log(again) if again else [])
+    for name in unstable:
+        print(f"unstable: {name}: failed, and passed when it ran again")
+    passed = failed = skipped = 0
+    for test in tests:
+        result = count_test(test)
+        for reason in skipped_reasons(test, result[2]):
+            print(f"skipped: {short_name(test)}: {reason}")
+        passed += result[0]
+        failed += result[1]
+        skipped += result[2]
+    return passed, failed, skipped, len(unstable), len(tests), sum(test.get("duration", 0) for test in tests)
 
 
 def phrase(passed, failed, skipped):
@@ -91,9 +115,12 @@ def phrase(passed, failed, skipped):
 
 
 def main(arguments):
-    total = [0, 0, 0]
+    if arguments[:1] == ["--failed"]:
+        print("\n".join(failed_names(arguments[1])))
+        return 0
+    total = [0, 0, 0, 0]
     if arguments[:1] == ["--plain"]:
-        total = [int(word) for word in arguments[1].split()]
+        total = [int(word) for word in arguments[1].split()] + [0]
         arguments = arguments[2:]
     for argument in arguments:
         label, path = argument.split("=", 1)
@@ -103,10 +130,12 @@ def main(arguments):
             print(f"{label}: no results: {error}")
             total[1] += 1
             continue
-        print(f"{label}: {phrase(*result[:3])} ({result[3]} programs, {result[4]:.0f} s of work)")
+        print(f"{label}: {phrase(*result[:3])} ({result[4]} programs, {result[5]:.0f} s of work)")
         total = [a + b for a, b in zip(total, result)]
     if total[0] + total[1] == 0:
         total[1] = 1
+    if total[3]:
+        print(f"{total[3]} unstable")
     if total[2]:
         print(f"{total[2]} skipped")
     print(f"{total[0]} passed, {total[1]} failed")

@@ -5,7 +5,8 @@
 # --others is the part that runs beside the first suite.
 #
 # The last line is `N passed, M failed`, the one before it `K skipped` when there are any; the exit code says so too.
-# Every build and each of the checks of sources counts as one.
+# A line `K unstable` comes before them when tests passed only when they ran again. Every build and each of the checks
+# of sources counts as one.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -83,8 +84,23 @@ suite() {
     rm -f "$dir/meson-logs/contrail-tests.json"
     meson test -C "$dir" --no-rebuild --num-processes "$processes" --timeout-multiplier 4 \
         --logbase contrail-tests --print-errorlogs "$@" | grep -v '^$'
+    log=$dir/meson-logs/contrail-tests.json
+    run_again "$@"
     logs="$logs
-$label=$dir/meson-logs/contrail-tests.json"
+$label=$log"
+}
+
+# run_again MESON-TEST-OPTIONS...: the few tests of $log that failed, once more, one at a time. One that passes then met
+# a machine under load, or has found something rare: the results name it as unstable. With --long it stays a failure.
+run_again() {
+    again=$(python3 scripts/count_tests.py --failed "$log")
+    if [ -n "$long" ] || [ -z "$again" ] || [ "$(echo "$again" | wc -l)" -gt 3 ]; then
+        return
+    fi
+    # shellcheck disable=SC2086
+    meson test -C "$dir" --no-rebuild --num-processes 1 --timeout-multiplier 4 --logbase contrail-again \
+        --print-errorlogs "$@" $again | grep -v '^$'
+    log=$log,$dir/meson-logs/contrail-again.json
 }
 
 # What is left after the suite of the gcc build. It runs beside that, with what the tests leave of the processors: many

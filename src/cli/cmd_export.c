@@ -293,13 +293,14 @@ static void read_trace(struct job *job, const struct ct_operands *operands, stru
     o->code = ct_reading_open_next(&trace, operands);
     if (o->code >= 0)
         _exit(0);
-    o->code = ct_selection_apply(&options->selection, trace, &job->export.select);
+    o->code = ct_selection_apply(&options->selection, trace, NULL, &job->export.select);
     if (o->code >= 0)
         _exit(0);
     if (options->mangled)
         ct_trace_keep_mangled(trace);
     job->start_ns = ct_selection_start(trace);
     ct_reading_report_damage(trace);
+    ct_reading_report_clock(trace);
     ct_live_init(&job->live, true, false);
     int status = ct_export_run(trace, &job->export, &o->result);
     ct_live_erase(&job->live);

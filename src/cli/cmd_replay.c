@@ -127,7 +127,7 @@ static int replay_trace(struct ct_trace *trace, struct options *o) {
         .blocks = o->blocks || o->insns,
         .directories = o->directories.items,
     };
-    int code = ct_selection_apply(&o->selection, trace, &options.select);
+    int code = ct_selection_apply(&o->selection, trace, o->directories.items, &options.select);
     if (code < 0 && options.blocks && !ct_reading_check_blocks(trace, &options.select))
         code = CT_EXIT_UNAVAILABLE;
     if (code < 0)
@@ -234,7 +234,8 @@ const struct ct_command ct_command_replay = {
         "\"in main > serve\". Around a crash or a call, only its thread is shown.\n\n"
         "With --args, calls that have a detail record (spawn --detail, --trigger) are shown with their arguments and "
         "results: with names and types from debug information when the module or its debug file is available, "
-        "otherwise as registers. Texts are shown when they were captured (spawn --strings), were on the recorded part "
+        "otherwise as registers. Texts and structures are shown when they were captured (spawn --strings, --structs), "
+        "were on the recorded part "
         "of "
         "the stack, or are constants of a module whose file is available. A value that is not certain or was not "
         "recorded is ?. After a result "

@@ -12,6 +12,7 @@
 #include "drain/lane.h"
 #include "drain/signal_record.h"
 #include "drain/switches.h"
+#include "drain/ticker.h"
 #include "drain/windows.h"
 #include "trace/code_file.h"
 #include "trace/writer.h"
@@ -104,6 +105,7 @@ struct ct_drain {
     void (*every_second)(void *arg); /* on the drain thread */
     void *every_second_arg;
     struct ct_switches *switches; /* time on processors; NULL: not recorded. The drain closes it */
+    struct ct_ticker ticker;      /* of the fast clock */
     struct ct_windows *windows;   /* moments whose detail is wanted; NULL: no detail */
     /* In each pass, on the drain thread: marks moments. */
     void (*on_pass)(void *arg, uint64_t now_ns);
@@ -135,15 +137,17 @@ struct ct_drain {
     struct ct_drain_thread **by_slot;
     uint8_t *quarantined; /* by chunk: the target may still write to a slot in it */
     struct ct_event *copy;
-    struct ct_detail *detail; /* NULL: no detail is captured */
-    bool finishing;           /* the target sends nothing more */
-    uint32_t chunks_left;     /* that this pass may still take: the target may fill chunks as fast as we take them */
-    uint64_t hurry_at;        /* from then on the end is fast rather than exact; 0: it is not the end yet */
-    bool hurried;             /* the call of a return is searched only among the innermost ones */
-    size_t stacks_room;       /* entries of all threads' stacks */
-    size_t gap_count;         /* of all threads */
-    uint64_t threads_allowed; /* at most as many as the kernel can have made */
-    uint64_t made_before;     /* the kernel's count at the last look */
+    struct ct_detail *detail;    /* NULL: no detail is captured */
+    bool finishing;              /* the target sends nothing more */
+    struct ct_drain_chunk *list; /* drain_take.c: the chunks of this pass */
+    struct ct_drain_turn *turns; /* drain_take.c: the threads that they belong to */
+    bool held_up;                /* this pass left chunks of a thread, because it has to wait for a slot */
+    uint64_t hurry_at;           /* from then on the end is fast rather than exact; 0: it is not the end yet */
+    bool hurried;                /* the call of a return is searched only among the innermost ones */
+    size_t stacks_room;          /* entries of all threads' stacks */
+    size_t gap_count;            /* of all threads */
+    uint64_t threads_allowed;    /* at most as many as the kernel can have made */
+    uint64_t made_before;        /* the kernel's count at the last look */
     uint32_t next_id;
     uint64_t time_start, time_end; /* of events */
     uint64_t bytes_closed;
@@ -182,6 +186,19 @@ int ct_drain_finish(struct ct_drain *drain);
 void ct_drain_free(struct ct_drain *drain);
 uint64_t ct_drain_latency(const struct ct_drain *drain, double share);
 
+/* ---- drain_take.c ---- */
+
+int ct_drain_take_start(struct ct_drain *drain);
+void ct_drain_take_end(struct ct_drain *drain);
+/* Takes what is in the lane now, not what comes meanwhile. */
+void ct_drain_take(struct ct_drain *drain);
+/* Is memory of the lane short? */
+bool ct_drain_is_short(const struct ct_drain *drain);
+/* Frees chunks whose abandoned slots were filled after all. */
+void ct_drain_free_quarantined(struct ct_drain *drain);
+/* Frees what an ended thread has left; returns false while it has something that will go away by itself. */
+bool ct_drain_free_left(struct ct_drain *drain, uint32_t slot, uint32_t generation);
+
 /* ---- drain_events.c ---- */
 
 void ct_drain_emit(struct ct_drain *drain, struct ct_drain_thread *thread, const struct ct_event *events, size_t count);
@@ -194,6 +211,18 @@ void ct_drain_inherit(struct ct_drain *drain, struct ct_drain_thread *thread, ui
 void ct_drain_measure(struct ct_drain *drain, uint64_t now);
 /* function_id of a hook; 0: none. */
 uint64_t ct_drain_function(const struct ct_drain *drain, uint32_t hook);
+
+/* Puts events into a block that has room for them; returns how many these are. `one_by_one`: without drain_run.c, for
+ * comparisons. */
+size_t ct_drain_pack(struct ct_drain *drain, struct ct_drain_thread *thread, struct ct_pack *pack,
+                     const struct ct_event *events, size_t count, bool one_by_one);
+
+/* ---- drain_run.c ---- */
+
+/* Packs the first of these events that are nothing special; returns how many these are. `seq` is the position of the
+ * first one. */
+size_t ct_drain_pack_run(struct ct_drain *drain, struct ct_drain_thread *thread, struct ct_pack *pack,
+                         const struct ct_event *events, size_t count, uint64_t seq);
 
 #define CT_DRAIN_DEPTH_IN_ALL (1u << 26) /* entries of all stacks together; a limit, since calls come from the target */
 

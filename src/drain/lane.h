@@ -29,11 +29,15 @@ struct ct_lane {
     size_t size;
     uint64_t window; /* the target must map the lane so that the pool's address is a multiple of this */
     uint32_t chunk_bytes, chunk_count, thread_capacity;
-    bool lossless;
+    bool lossless, fast_clock;
     struct ct_lane_robust robust;
     struct ct_shm_control *control;
     struct ct_shm_thread *threads;
     struct ct_shm_chunk *chunks;
+    struct ct_shm_queue *queue;
+    uint32_t *free_list; /* of the queue, like `submitted` */
+    uint64_t *submitted;
+    uint32_t queue_room;
     uint8_t *pool;
     /* detail; 0 segments: none */
     uint32_t segment_count;      /* without those that are there for want of memory */
@@ -48,6 +52,7 @@ struct ct_lane {
     struct ct_shm_mark *marks;
     struct ct_shm_more_marks *more_marks;
     struct ct_shm_regions *regions;
+    struct ct_shm_clock *clock;
     uint32_t *rules; /* by hook */
     struct ct_trigger_condition *conditions;
     int32_t *budgets; /* by hook; NULL: no limit */
@@ -58,6 +63,7 @@ struct ct_lane {
 struct ct_lane_options {
     size_t index_memory;
     bool lossless;
+    bool fast_clock;      /* see drain/ticker.h */
     size_t detail_memory; /* 0: no detail */
     bool detail_grows;    /* threads keep as much of it as the pre-roll needs */
     uint32_t stack_bytes, detail_rate;
@@ -104,6 +110,13 @@ void ct_lane_free_segment(struct ct_lane *lane, uint32_t segment);
 void ct_lane_count_segments(struct ct_lane *lane);
 /* Clears a chunk that the controller holds (DRAINING) and frees it. */
 void ct_lane_free_chunk(struct ct_lane *lane, uint32_t chunk);
+/* Counts the free chunks again: a handler may have jumped out between a change and its count. */
+void ct_lane_count_chunks(struct ct_lane *lane);
+/* What was submitted when `submits` was read is taken: nobody has to look there for chunks to drop. */
+void ct_lane_pass_submitted(struct ct_lane *lane, uint64_t submits);
+static inline uint64_t ct_lane_submits(const struct ct_lane *lane) {
+    return __atomic_load_n(&lane->queue->submits, __ATOMIC_RELAXED);
+}
 bool ct_lane_change_word(struct ct_lane *lane, uint32_t chunk, uint64_t from, uint64_t to);
 static inline uint64_t ct_lane_word(const struct ct_lane *lane, uint32_t chunk) {
     return __atomic_load_n(&lane->chunks[chunk].word, __ATOMIC_ACQUIRE); /* released by the agent's swap and submit */

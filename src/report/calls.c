@@ -3,8 +3,10 @@
 #include "report/calls.h"
 #include "base/json_write.h"
 #include "report/fits.h"
+#include "report/output.h"
 #include "report/scan_skip.h"
 #include "trace/reader.h"
+#include "trace/summary.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,7 +133,14 @@ static void on_event(struct search *s, const struct ct_trace_event *event) {
     }
 }
 
+static bool is_needed(void *arg, const struct ct_summary *summary, size_t span) {
+    const struct search *s = arg;
+    return ct_fits_between(s->fits, s->thread, ct_summary_span(summary, span)->first_seq,
+                           ct_summary_span_end(summary, span));
+}
+
 static int read_thread(struct search *s, const struct ct_facts *facts, const struct ct_select *select, size_t thread) {
+    static const struct ct_scan_spans spans = {.needed = is_needed};
     struct ct_scan scan;
     struct ct_trace_event event;
     struct ct_frame frame;
@@ -146,13 +155,14 @@ static int read_thread(struct search *s, const struct ct_facts *facts, const str
                                                              .lost = on_lost,
                                                              .entry_only = is_entry_only,
                                                              .arg = s,
+                                                             .spans = s->fits ? &spans : NULL,
                                                              .least_ns = s->least_ns});
     while (!status && !s->failed && ct_scan_next(&scan, &event))
         on_event(s, &event);
     uint64_t end_ns = status ? 0 : ct_scan_end(&scan);
     while (!status && ct_frames_take(&s->frames, end_ns, &frame))
         on_call_end(s, &frame, end_ns, true);
-    s->calls->fitting += scan.left_out;
+    s->calls->fitting += s->fits ? 0 : scan.left_out;
     ct_scan_close(&scan);
     return status ? status : s->failed ? CT_ERR_NO_MEMORY : 0;
 }
@@ -241,7 +251,7 @@ uint64_t ct_calls_time(struct ct_trace *trace, size_t thread, uint64_t sequence)
 
 /* ---- JSON ---- */
 
-void ct_calls_json(const struct ct_calls *calls, const struct ct_trace *trace,
+void ct_calls_json(const struct ct_calls *calls, const struct ct_trace *trace, const struct ct_wall *wall,
                    void (*command)(const struct ct_trace *trace, const struct ct_found_call *call, char *text,
                                    size_t size),
                    struct ct_json *json) {
@@ -255,6 +265,7 @@ void ct_calls_json(const struct ct_calls *calls, const struct ct_trace *trace,
         const struct ct_trace_thread *thread = ct_trace_thread_at(trace, call->thread);
         ct_json_begin(json, NULL, '{');
         ct_json_number(json, "time_ns", call->began_ns);
+        ct_output_wall_json(json, "time", wall, call->began_ns);
         ct_json_signed(json, "pid", ct_trace_process_at(trace, thread->process)->pid);
         ct_json_number(json, "tid", thread->tid);
         ct_json_number(json, "duration_ns", call->duration_ns);

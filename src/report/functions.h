@@ -44,6 +44,7 @@ struct ct_report_options {
     bool times; /* rows keep the times of their calls */
     enum ct_report_spread spread;
     unsigned workers;               /* 0: one per processor */
+    uint64_t range_events;          /* see struct ct_counter; 0 but for tests */
     const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
 };
 
@@ -80,6 +81,7 @@ struct ct_report {
     uint64_t waited_ns;          /* by threads, for the recorder; no call has it */
     uint64_t threads;            /* that were read */
     uint64_t cpu_threads;        /* of them: those with time on and off the processor */
+    uint64_t ranges;             /* parts of threads that were counted by themselves */
     struct ct_function_cache names;
 };
 
@@ -91,9 +93,10 @@ int ct_report_arrange(struct ct_report *report, const struct ct_trace *trace, co
 struct ct_json;
 struct ct_output;
 struct ct_values;
-/* `values`: arguments and results of the functions (values.h); may be NULL. */
+struct ct_unhooked_list;
+/* `values`: arguments and results of the functions (values.h); `unhooked`: see unhooked.h. Both may be NULL. */
 void ct_report_json(const struct ct_report *report, const struct ct_trace *trace, const struct ct_values *values,
-                    struct ct_json *json);
+                    const struct ct_unhooked_list *unhooked, struct ct_json *json);
 /* Writes lines after a header line, quoted as in RFC 4180. */
 void ct_report_csv(const struct ct_report *report, bool per_thread, const struct ct_trace *trace,
                    struct ct_output *output);

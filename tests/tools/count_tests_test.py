@@ -59,3 +59,24 @@ expect(last_line(("OK", ""), extra=("--plain", "3 0 0")), ("4 passed, 0 failed",
 expect(last_line(("OK", ""), extra=("--plain", "3 1 0")), ("4 passed, 1 failed", 1))
 expect(last_line(), ("0 passed, 1 failed", 1))  # nothing ran: no success
 expect(last_line(("OK", ""), extra=("y=/nonexistent",)), ("1 passed, 1 failed", 1))
+
+
+def runs(first, second):
+    """What is said of a test with these results of its first and second run."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, result in (("first", first), ("second", second)):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as log:
+                log.write(json.dumps({"name": "p:s / rare", "result": result, "stdout": ""}) + "\n")
+                if name == "first":
+                    log.write(json.dumps({"name": "p:s / other", "result": "OK", "stdout": ""}) + "\n")
+        paths = [os.path.join(folder, name) for name in ("first", "second")]
+        named = subprocess.run([sys.executable, SCRIPT, "--failed", paths[0]], stdout=subprocess.PIPE, text=True,
+                               check=True).stdout.split()
+        run = subprocess.run([sys.executable, SCRIPT, "x=" + ",".join(paths)], stdout=subprocess.PIPE, text=True,
+                             check=False)
+    return named, run.stdout.splitlines()[0], run.stdout.splitlines()[-2:], run.returncode
+
+
+UNSTABLE = "unstable: rare: failed, and passed when it ran again"
+expect(runs("FAIL", "OK"), (["rare"], UNSTABLE, ["1 unstable", "2 passed, 0 failed"], 0))
+expect(runs("FAIL", "FAIL")[2:], (["x: 1 passed, 1 failed (2 programs, 0 s of work)", "1 passed, 1 failed"], 1))

@@ -43,7 +43,7 @@ static void compare(struct ct_trace *trace, const char *path, struct ct_json *js
     struct ct_flame *flame;
     struct ct_locks *locks;
     if (!ct_locks_find(&locks, trace, &(struct ct_select){0}, NULL)) {
-        ct_locks_json(locks, trace, json);
+        ct_locks_json(locks, trace, NULL, json);
         ct_locks_free(locks);
     }
     if (!ct_flame_make(&flame, trace, &(struct ct_flame_options){0}))
@@ -72,7 +72,7 @@ static void read_everything(const char *path) {
     struct ct_json json = {0};
     size_t sum = 0;
     if (!ct_report_make(&report, trace, &(struct ct_report_options){.per_thread = true})) {
-        ct_report_json(report, trace, NULL, &json);
+        ct_report_json(report, trace, NULL, NULL, &json);
         ct_report_free(report);
     }
     if (!ct_report_make(&report, trace, &(struct ct_report_options){0}))
