@@ -190,11 +190,11 @@ struct ct_block {
     /* Full segments that it keeps: the small one that it began with (from 1; 0: none), the oldest of the others, and how
      * many these are. */
     uint32_t detail_first, detail_oldest, detail_kept;
-    uint32_t detail_dry, detail_dry_used; /* agent/agent_dry.c: its segment, from 1; bytes of it that marks have taken */
     /* The fast clock (abi/shm_abi.h). */
     const uint64_t *tick_at; /* no_tick: there is none */
     uint64_t reading;
     uint64_t no_tick; /* UINT64_MAX: each event reads the counter */
+    uint32_t detail_dry, detail_dry_used; /* agent/agent_dry.c: its segment, from 1; bytes of it that marks have taken */
 };
 
 #define CT_PARKED_CAPACITY (1u << 18)
