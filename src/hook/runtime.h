@@ -191,6 +191,9 @@ struct ct_block {
     const uint64_t *tick_at; /* no_tick: there is none */
     uint64_t reading;
     uint64_t no_tick; /* UINT64_MAX: each event reads the counter */
+    /* Detail's full segments that the thread keeps: the small one that it began with (from 1; 0: none), the oldest of the
+     * others, and how many these are. */
+    uint32_t detail_first, detail_oldest, detail_kept;
     uint32_t detail_dry, detail_dry_used; /* agent/agent_dry.c: its segment, from 1; bytes of it that marks have taken */
 };
 
