@@ -324,6 +324,11 @@ static int check_options(struct options *o) {
         mistake = "--histogram shows the times of calls; leave out --slowest, --locks, --blocks, --args, --csv, "
                   "--per-thread and "
                   "--inlines";
+    else if ((o->locks || o->slowest) && (o->sort != CT_REPORT_BY_TOTAL || o->min_calls || o->lines || o->inlines))
+        mistake = "--locks and --slowest have columns and an order of their own; leave out --sort, --min-calls, "
+                  "--lines and --inlines";
+    else if (o->blocks && o->sort != CT_REPORT_BY_TOTAL)
+        mistake = "--blocks lists blocks by how often they were executed; leave out --sort";
     else if (o->clock != CT_CLOCK_START && !o->slowest && !o->locks)
         mistake = "--clock is for moments; give it with --slowest or --locks";
     if (!mistake)

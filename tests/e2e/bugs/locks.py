@@ -5,6 +5,7 @@
 Usage: locks.py CONTRAIL"""
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -186,6 +187,27 @@ class Locks(session_case.SessionCase):
         self.assertEqual((locks["gate"]["calls"], locks["gate"]["waited"]), (1, 1))
         self.assertEqual(locks["gate"]["waits"][0]["holder_tid"], main)
         self.assertEqual({row["name"] for row in report["functions"]}, {"pthread_mutex_trylock"})
+
+    def test_separate_debug_file(self):
+        """Names of a stripped program: from a debug file that .gnu_debuglink names, or by the build-id."""
+        program = self.build("locks", LOCKS)
+        debug = program + ".debug"
+        for command in (["objcopy", "--only-keep-debug", program, debug], ["strip", "--strip-all", program],
+                        ["objcopy", "--add-gnu-debuglink=" + debug, program]):
+            subprocess.run(command, check=True)
+        away = os.path.join(self.dir, "away")
+        os.rename(debug, away)
+        self.record(program, options=("--detail", "always"))
+        self.assertEqual(sum(name.startswith("locks+0x") for name in self.report()[1]), 4)
+        os.rename(away, debug)
+        self.assertLessEqual({"gate", "again", "station+8", "book"}, set(self.report()[1]))
+        notes = subprocess.run(["readelf", "-n", program], capture_output=True, text=True, check=True).stdout
+        build_id = re.search(r"Build ID: (\w+)", notes)[1]
+        place = os.path.join(self.dir, "files", ".build-id", build_id[:2])
+        os.makedirs(place)
+        os.rename(debug, os.path.join(place, build_id[2:] + ".debug"))
+        self.assertNotIn("gate", self.report()[1])
+        self.assertIn("gate", self.report("--debug-dir", os.path.join(self.dir, "files"))[1])
 
     def test_without_arguments(self):
         """Times and callers, and what to do to know more."""
