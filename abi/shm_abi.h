@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define CT_SHM_MAGIC   0x4c525443u /* "CTRL" */
-#define CT_SHM_VERSION 5u
+#define CT_SHM_VERSION 6u
 
 /* ---- chunk words ---- */
 

@@ -187,13 +187,13 @@ struct ct_block {
     /* Detail, too: the segment with records of open calls, from 1 (0: none); the outermost frames whose records are
      * there; the next record is that of a mark. */
     uint32_t detail_open, detail_carried, detail_marking;
-    /* Full segments that it keeps: the small one that it began with (from 1; 0: none), the oldest of the others, and how
-     * many these are. */
-    uint32_t detail_first, detail_oldest, detail_kept;
     /* The fast clock (abi/shm_abi.h). */
     const uint64_t *tick_at; /* no_tick: there is none */
     uint64_t reading;
     uint64_t no_tick; /* UINT64_MAX: each event reads the counter */
+    /* Detail's full segments that the thread keeps: the small one that it began with (from 1; 0: none), the oldest of the
+     * others, and how many these are. */
+    uint32_t detail_first, detail_oldest, detail_kept;
 };
 
 #define CT_PARKED_CAPACITY (1u << 18)
