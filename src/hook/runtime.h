@@ -185,15 +185,13 @@ struct ct_block {
     const uint32_t *errno_at;                  /* no_errno: it is not known */
     uint32_t no_errno;                         /* 0 */
     /* Detail, too: the segment with records of open calls, from 1 (0: none); the outermost frames whose records are
-     * there; the next record is that of a mark. */
+     * there; the tag of the event that was marked last. */
     uint32_t detail_open, detail_carried, detail_marking;
     /* The fast clock (abi/shm_abi.h). */
     const uint64_t *tick_at; /* no_tick: there is none */
     uint64_t reading;
     uint64_t no_tick; /* UINT64_MAX: each event reads the counter */
-    /* Detail's full segments that the thread keeps: the small one that it began with (from 1; 0: none), the oldest of the
-     * others, and how many these are. */
-    uint32_t detail_first, detail_oldest, detail_kept;
+    uint32_t detail_dry, detail_dry_used; /* agent/agent_dry.c: its segment, from 1; bytes of it that marks have taken */
 };
 
 #define CT_PARKED_CAPACITY (1u << 18)
