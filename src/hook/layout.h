@@ -55,6 +55,8 @@
 #define CT_BLOCK_ERRNO         0x1438 /* where the thread's errno is; always readable */
 #define CT_BLOCK_TICK_AT       0x1450 /* always readable */
 #define CT_BLOCK_READING       0x1458 /* of the counter: the last one, less what its slot would add */
+#define CT_BLOCK_BARE          0x1468 /* entries below this one have no stub's address in their slots (shadow.c); 0: none */
+#define CT_BLOCK_FN_COVER      0x1470
 #define CT_COUNTERS_LIMITED    32
 /* The fast clock: slots whose address has none of these bits read the counter. The others add these bits, shifted, to
  * an earlier reading: 4 counts for each slot. */
