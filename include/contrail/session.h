@@ -104,6 +104,7 @@ struct ct_session_options {
     void *progress_arg;
     size_t strings; /* most bytes (up to 256) of texts that arguments point to; 0: none are captured */
     size_t guess;   /* 1: functions of modules whose tables name hardly any too: those that their code calls; 0: not */
+    size_t budget;  /* what recording may cost, in hundredths of a percent of the program's CPU time; 0: no limit */
 };
 
 /* `options` may be NULL. Fails with CT_ERR_PERMISSION_DENIED and the like when the output directory cannot be made: the
@@ -210,6 +211,8 @@ struct ct_session_statistics {
      * does not count it. */
     uint64_t poor_modules, poor_functions,
         poor_bytes; /* poor_functions: that are named; poor_bytes: of all their code */
+    /* The budget, and what recording costs now, in hundredths of a percent; functions that are left out for it now. */
+    uint64_t budget, budget_used, left_out;
 };
 int ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out);
 
@@ -231,6 +234,7 @@ bool ct_session_is_reachable(const struct ct_session *session);
     X(TRIGGER_LIST, "trigger list", "", "print the triggers there are")                                                \
     X(EXCLUDE_ADD, "exclude add", "GLOB", "no longer record functions or modules like GLOB")                           \
     X(EXCLUDE_REMOVE, "exclude remove", "GLOB", "record them again")                                                   \
+    X(BUDGET, "budget", "PERCENT", "leave functions out while recording costs more than this; off: record all again")  \
     X(RECORD_OFF, "record off", "", "record nothing for the time being")                                               \
     X(RECORD_ON, "record on", "", "record again")                                                                      \
     X(PAUSE, "pause", "", "stop all processes of the session")                                                         \

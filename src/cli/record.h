@@ -11,7 +11,7 @@ struct ct_session_stalk;
 
 /* Initialise it with CT_RECORD_OPTIONS. */
 struct ct_record_options {
-    const char *output, *config, *keep, *metrics_file, *group;
+    const char *output, *config, *keep, *metrics_file, *group, *budget;
     bool wait, quiet, lossless, no_cache, no_children, guess, vectors, redact, cpu;
     uint64_t duration_ns, startup_timeout_ns; /* 0: none, computed */
     uint64_t max_depth, index_memory, drain_interval_ms;

@@ -3,6 +3,7 @@
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/record.h"
+#include "session/budget.h"
 #include <contrail/session.h>
 #include <ctype.h>
 #include <string.h>
@@ -18,6 +19,9 @@ const struct ct_option ct_record_option_table[] = {
      "record for S seconds (20ms, 5m), then detach; the program continues", .min = 1},
     {"only", 0, CT_OPTION_LIST, AT(only), "GLOB", "record only functions or modules whose name matches GLOB"},
     {"exclude", 'x', CT_OPTION_LIST, AT(exclude), "GLOB", "leave out functions or modules whose name matches GLOB"},
+    {"budget", 0, CT_OPTION_STRING, AT(budget), "PERCENT",
+     "leave out the functions that cost most and say least while recording costs the program more than this part of "
+     "its CPU time (10%); the trace says which, and when"},
     {"guess", 0, CT_OPTION_FLAG, AT(guess), NULL,
      "in modules whose tables name hardly any function (stripped, without unwind tables), record what their code "
      "calls"},
@@ -111,11 +115,17 @@ static bool parse_keep(const char *text, uint64_t *bytes, uint64_t *ns) {
 
 int ct_record_check(const struct ct_record_options *o) {
     uint64_t bytes, ns;
+    unsigned budget;
     if (o->keep && !parse_keep(o->keep, &bytes, &ns)) {
         ct_message_error(
             "--keep takes a size with its unit (500M, 2G; at least 64K) or a time (90s, 10m, 24h; at least "
             "100ms), not \"%s\"",
             o->keep);
+        return CT_EXIT_USAGE;
+    }
+    if (o->budget && !ct_budget_parse(o->budget, &budget)) {
+        ct_message_error("--budget takes a part of the program's CPU time from 0.1%% to 1000%%, like 10%%, not \"%s\"",
+                         o->budget);
         return CT_EXIT_USAGE;
     }
     if (o->stack_bytes % 8) {
@@ -134,6 +144,9 @@ static int roll_of(uint64_t ms) {
 }
 
 void ct_record_session_options(const struct ct_record_options *o, struct ct_session_options *out) {
+    unsigned budget = 0;
+    if (o->budget)
+        (void)ct_budget_parse(o->budget, &budget);
     *out = (struct ct_session_options){
         .size = sizeof *out,
         .output = o->output,
@@ -165,6 +178,7 @@ void ct_record_session_options(const struct ct_record_options *o, struct ct_sess
         .redact = o->redact,
         .cpu = o->cpu,
         .cache_size = (size_t)o->cache_size,
+        .budget = budget,
     };
     if (o->keep)
         (void)parse_keep(o->keep, &out->keep_bytes, &out->keep_ns);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Turns slots into ATF events with time, function and depth, and measures the latency. Owner: the drain thread. */
 #include "drain/drain.h"
+#include "drain/drain_count.h"
 #include "abi/event.h"
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +74,10 @@ static void list_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t los
 
 void ct_drain_note_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t lost, enum ct_loss_reason reason,
                        uint32_t depth) {
+    struct ct_drain_counts *counts = __atomic_load_n(&d->counts, __ATOMIC_ACQUIRE);
     t->gaps_lost += lost;
+    if (counts)
+        counts->lost += lost;
     ct_drain_stacks_forget(d, t);
     ct_detail_forget_open(t);
     t->depth = t->unknown = depth <= MAX_DEPTH ? depth : 0;
@@ -141,7 +145,10 @@ static void take_samples(struct ct_drain *d, const struct ct_event *events, size
 }
 
 static void emit_events(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
+    struct ct_drain_counts *counts = __atomic_load_n(&d->counts, __ATOMIC_ACQUIRE);
     take_samples(d, events, count);
+    if (counts)
+        ct_drain_count(counts, events, count);
     for (size_t done = 0; done < count;) {
         size_t room, n;
         struct atf_index_event *out = ct_thread_writer_reserve(t->writer, &room);

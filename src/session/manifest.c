@@ -337,6 +337,7 @@ static int write_manifest(struct ct_recording *r, bool complete) {
     put_keep(&j, &r->session->options);
     put_numbers(&j, r);
     ct_follower.put_manifest(r, &j);
+    ct_recording_budget_put(r, &j);
     put_end(&j, r);
     put_lists(&j, r);
     ct_json_end(&j, '}');

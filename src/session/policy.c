@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Versions of a policy, and what it says about functions, signals and times. See policy.h. */
 #include "session/policy.h"
+#include "session/budget.h"
 #include "drain/windows.h"
 #include "symbols/name_match.h"
 #include "base/json_write.h"
@@ -44,6 +45,8 @@ static char *text_of(const struct ct_policy *p) {
     for (size_t i = 0; i < p->excluded_count; i++)
         texts[i] = p->excluded[i];
     put_sorted(out, "exclude", texts, p->excluded_count);
+    if (p->budget)
+        fprintf(out, "budget %u.%02u%%\n", p->budget / 100, p->budget % 100);
     fprintf(out, "record %s\n", p->recording ? "on" : "off");
     return fclose(out) ? NULL : text;
 }
@@ -132,6 +135,7 @@ int ct_policy_create(struct ct_policy **out, const struct ct_session_options *o,
     if (status)
         return status;
     p->recording = true;
+    p->budget = (unsigned)o->budget;
     describe_settings(p, o);
     for (size_t i = 0; o->triggers && o->triggers[i] && !status; i++) {
         status = insert_trigger(p, o->triggers[i], error, size);
@@ -267,6 +271,18 @@ int ct_policy_exclude(struct ct_policy *p, const char *glob, bool add, uint64_t 
     if (!status)
         note_version(p, now_ns, add ? "exclude add" : "exclude remove", glob);
     return status;
+}
+
+int ct_policy_budget(struct ct_policy *p, const char *text, uint64_t now_ns, char *error, size_t size) {
+    unsigned budget;
+    if (!ct_budget_parse(text, &budget))
+        return refuse(CT_ERR_INVALID_ARGUMENT, error, size,
+                      "a budget is a part of the program's CPU time from 0.1%% to 1000%%, like 10%%, or off");
+    if (p->budget == budget)
+        return refuse(CT_ERR_ALREADY_HOOKED, error, size, "the budget is %s already", budget ? text : "off");
+    p->budget = budget;
+    note_version(p, now_ns, "budget", text);
+    return 0;
 }
 
 int ct_policy_record(struct ct_policy *p, bool on, uint64_t now_ns, char *error, size_t size) {

@@ -342,6 +342,8 @@ static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
              (status = ct_inject_lane(&r->injection, r->remote, &parent->injection, &r->lane, &options, &error)))
         ct_recording_fail(r, status, "%s", error.text);
     if (!status)
+        ct_recording_budget_inherit(r, parent);
+    if (!status)
         status = start_drain(r);
     return status ? status : ct_requests_start(r);
 }
