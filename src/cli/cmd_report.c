@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* contrail report: lists functions by calls and times. */
 #include "cli/command.h"
+#include "cli/left_out.h"
 #include "cli/reading.h"
 #include "cli/report_blocks.h"
 #include "cli/report_locks.h"
@@ -226,6 +227,7 @@ static int print_table(const struct ct_trace *trace, const struct ct_report *rep
         print_row(&t, &report->rows[i]);
     print_counts(&t);
     print_notes(&t);
+    ct_left_out_print(&printer, &report->left_out, o->limit);
     if (!o->per_thread)
         ct_report_unhooked_print(&printer, trace, report, o->directories.items);
     return ct_printer_close(&printer);

@@ -338,6 +338,8 @@ int ct_report_make(struct ct_report **out, struct ct_trace *trace, const struct 
         status = count_all(r, &job);
     if (!status)
         status = ct_report_arrange(r, trace, options);
+    if (!status)
+        status = ct_left_out_read(&r->left_out, trace, &facts, SIZE_MAX);
     ct_fits_free(fits);
     free(job.threads);
     pthread_mutex_destroy(&job.names);

@@ -17,6 +17,7 @@
 #define CT_REPORT_FUNCTIONS_H
 
 #include "report/function_cache.h"
+#include "report/left_out.h"
 #include "report/tally.h"
 #include <contrail/trace.h>
 
@@ -80,6 +81,7 @@ struct ct_report {
     uint64_t waited_ns;          /* by threads, for the recorder; no call has it */
     uint64_t threads;            /* that were read */
     uint64_t cpu_threads;        /* of them: those with time on and off the processor */
+    struct ct_left_out_list left_out;
     struct ct_function_cache names;
 };
 

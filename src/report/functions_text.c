@@ -98,6 +98,7 @@ void ct_report_json(const struct ct_report *r, const struct ct_trace *trace, con
     ct_json_number(json, "waited_ns", r->waited_ns);
     ct_json_number(json, "cpu_threads", r->cpu_threads);
     ct_json_number(json, "matched", r->matched);
+    ct_left_out_json(&r->left_out, json);
     ct_json_begin(json, "functions", '[');
     for (size_t i = 0; i < r->row_count; i++)
         row_json(&r->rows[i], time_count(r), trace, values && i < values->row_count ? &values->rows[i] : NULL, json);

@@ -176,6 +176,7 @@ void ct_info_json(const struct ct_info *info, const struct ct_trace *trace, cons
     ct_json_string(json, "cpu", info->cpu);
     events_json(info, json);
     numbers_json(info, json);
+    ct_left_out_json(&info->left_out, json);
     stalk_json(info, json);
     threads_json(info, trace, facts, json);
     ct_idle_json(&info->idle, trace, info->crash->process, json);

@@ -447,5 +447,12 @@ void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
     ct_json_number(j, "latency_p99_ns", n.latency_p99_ns);
     ct_json_number(j, "behind_ns", n.written_until_ns ? ct_clock_now() - n.written_until_ns : 0);
     ct_json_number(j, "recording_ns", n.recording_ns);
+    if (n.budget) {
+        ct_json_begin(j, "budget", '{');
+        ct_json_real(j, "limit", (double)n.budget / 10000);
+        ct_json_real(j, "used", (double)n.budget_used / 10000);
+        ct_json_number(j, "left_out", n.left_out);
+        ct_json_end(j, '}');
+    }
     put_detail_status(j, s, &n);
 }
