@@ -11,8 +11,8 @@ ifeq ($(origin CXX),default)
 CXX := g++
 endif
 
-.PHONY: all tool help setup setup-long demo check test bench check-all check-decoder check-layers cross-arm64 format \
-	coverage install deb picture clean fidelity torture
+.PHONY: all tool help setup setup-long demo check test bench bench-compare bench-parts check-all check-decoder \
+	check-layers cross-arm64 format coverage install deb picture clean fidelity torture
 
 all: $(BUILD)/build.ninja ## build everything into build/; the command line tool is build/contrail
 	@ninja -C $(BUILD)
@@ -61,7 +61,14 @@ fidelity: all ## install and run some 90 programs in all modes; the table also l
 torture: all ## 1,000 rounds of kills, stalls, full disks and limits
 	@tests/fidelity/torture.py --build $(BUILD)/tests/fidelity --rounds 1000 $(TORTURE)
 
-bench: all ## run the benchmarks; they print ratios
+bench: all ## every figure of docs/PERFORMANCE.md: a table, JSON and plots in build/bench (BENCH="--only rate": some)
+	@scripts/setup.sh packages-bench.txt
+	@python3 tests/bench/all/main.py $(BENCH) $(BUILD)
+
+bench-compare: ## what a change did: make bench-compare OLD=build/bench/FILE.json
+	@python3 tests/bench/all/compare.py $(OLD) $(NEW)
+
+bench-parts: all ## run the benchmarks of single parts; they print ratios
 	@for bench in $(BUILD)/tests/bench/bench_*; do \
 	    if [ -f $$bench ] && [ -x $$bench ]; then echo "== $${bench##*/}"; $$bench || exit; fi; done
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory that the agent (in the target) and the controller share: one memfd, mapped by both.
  *
- *   control block | thread slots | chunk headers | segments, rules, budgets | pool of windows | pool of detail windows
+ *   control block | thread slots | chunk headers | queue | segments, rules, budgets | pool of windows | pool of detail
+ *   windows
  *
  * Fields have a fixed width, offsets count from the start, there are no pointers. Fields are only ever appended;
  * `version` changes when a meaning does. The pool is a row of windows of twice the chunk's size. A chunk's events are
@@ -41,10 +42,10 @@ enum ct_chunk_state { CT_CHUNK_FREE, CT_CHUNK_TAKEN, CT_CHUNK_ACTIVE, CT_CHUNK_F
     ((uint64_t)(state) | (uint64_t)(drained) << 8 | (uint64_t)(generation) << 32)
 
 struct ct_shm_chunk {
-    uint64_t word;      /* both */
-    uint64_t number;    /* agent: 1, 2, 3 ... within its thread: missing numbers were dropped. 0: not in use yet */
-    uint64_t submitted; /* agent: counter value when it became FULL */
-    uint32_t thread;    /* agent: the thread's slot */
+    uint64_t word;   /* both */
+    uint64_t number; /* agent: 1, 2, 3 ... within its thread: missing numbers were dropped. 0: not in use yet */
+    uint64_t waited; /* agent: for how long the thread had waited for chunks when it got this one; in counts */
+    uint32_t thread; /* agent: the thread's slot */
     uint32_t thread_generation; /* agent */
     uint32_t depth;             /* agent: number of frames open before its first event */
     uint32_t generation;        /* agent: as in the word; written last when the chunk is taken */
@@ -54,6 +55,25 @@ struct ct_shm_chunk {
     uint64_t reserved1;
 };
 _Static_assert(sizeof(struct ct_shm_chunk) == 64, "one cache line");
+
+/* Which chunks are free, and which were submitted, in that order. These are hints, so that nobody has to search all
+ * headers: the word of a chunk alone decides. An entry may be missing or out of date, since a handler may jump away
+ * between a change of the word and the entry. The lists have control.queue_room entries each, and follow the
+ * structure: `free` (32 bits: the chunk), then `submitted` (64 bits: the chunk, and its generation in the high
+ * half).
+ *   free: a stack. What was freed last is taken first: it is in a processor's cache.
+ *   submitted: a ring. The entries between `oldest` and `submits` are those that may be dropped, the oldest first. */
+struct ct_shm_queue {
+    uint64_t free_top; /* both: number of entries; in the high half a count of changes */
+    uint8_t pad0[56];
+    uint64_t submits; /* agent: number of chunks that were ever submitted */
+    uint8_t pad1[56];
+    uint64_t oldest;   /* both: number of submitted chunks that are no longer there, or will not be for long */
+    uint64_t searched; /* agent: when it last searched all headers for a chunk to drop */
+    uint8_t pad2[48];
+};
+_Static_assert(sizeof(struct ct_shm_queue) == 192, "three cache lines");
+#define CT_SHM_QUEUE_SIZE(room) (sizeof(struct ct_shm_queue) + (uint64_t)(room) * (sizeof(uint32_t) + sizeof(uint64_t)))
 
 /* ---- threads ---- */
 
@@ -67,9 +87,10 @@ struct ct_shm_thread {
     uint32_t reserved0;
     char name[16]; /* agent: when the thread was first seen */
     uint64_t guarded_calls, deep_calls, left_frames, abandoned,
-        limited;                  /* agent: struct ct_counters of hook/runtime.h */
-    uint64_t lost[CT_LOSS_COUNT]; /* agent: events */
-    uint64_t reserved1[3];
+        limited;                    /* agent: struct ct_counters of hook/runtime.h */
+    uint64_t lost[CT_LOSS_COUNT];   /* agent: events */
+    uint64_t waited;                /* agent: for how long it has waited for chunks; in counts of the counter */
+    uint64_t wait_since, wait_used; /* agent: when the current second began, and how much of it was waiting */
 };
 _Static_assert(sizeof(struct ct_shm_thread) == 128, "two cache lines");
 
@@ -267,7 +288,7 @@ struct ct_shm_control {
     uint32_t liveness;
     uint8_t pad_liveness[60];
     /* agent, contended */
-    uint32_t hint; /* where to look for the next free chunk */
+    uint32_t hint; /* number of chunks that were taken for the first time; those after them are free */
     uint32_t thread_hint;
     int32_t free_chunks;                 /* both: number of FREE chunks; may be off for a moment */
     uint32_t thread_high;                /* number of slots that have ever been used */
@@ -303,6 +324,10 @@ struct ct_shm_control {
     int64_t errno_offset;       /* controller, before the start: of errno from the thread pointer; 0: not known */
     uint64_t conditions_offset; /* controller, before the start */
     uint32_t strings;           /* controller, before the start: most bytes of a text; a multiple of 8; 0: none */
+    uint32_t queue_room;        /* controller, before the start: entries of each list of the queue; a power of two */
+    uint64_t queue_offset;      /* controller, before the start: of struct ct_shm_queue */
+    /* controller: for how long a thread may wait for a chunk, of each second, before it drops one; in counts */
+    uint64_t wait_counts, wait_second;
 };
 _Static_assert(__builtin_offsetof(struct ct_shm_control, agent_state) == 56, "agent_state");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, liveness) == 128, "liveness");

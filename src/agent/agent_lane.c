@@ -9,8 +9,12 @@
  *     0                                                 a forked child: nothing may be written
  * A signal handler may come at any instruction, find the chunk full and put a new one in place: then the
  * compare-and-swap of the interrupted swap fails, and it gives its chunk back. There is no lock, no signal is blocked,
- * and no system call is made (except to wait in lossless mode). Everything here runs on the thread that owns the block,
- * except ct_event_drain, whose thread has ended. */
+ * and no system call is made (except to wait for a chunk). Everything here runs on the thread that owns the block,
+ * except ct_event_drain, whose thread has ended.
+ *
+ * A thread without a chunk takes a free one. If there is none, it waits, as long as it may (for ever in lossless mode,
+ * else for a part of each second). Then it drops the oldest chunk that was submitted and that the controller has not
+ * claimed yet. No step looks at more than a few chunks: the lists of abi/shm_abi.h lead there. */
 #include "agent/agent_lane.h"
 #include "agent/agent_detail.h"
 #include "os/os.h"
@@ -18,8 +22,8 @@
 
 #define NO_CHUNK     (1ull << 63)
 #define NUMBER_SHIFT 20
+#define CHANGED      (1ull << 32) /* one change of the list of free chunks */
 #define SPINS        64u
-#define VICTIMS      32u /* full chunks that are compared to find an old one */
 #define WAIT_US      50u
 #define WAITS_ALIKE  4u
 enum { WAIT_DOUBLINGS = 8 };
@@ -28,6 +32,10 @@ static struct {
     struct ct_shm_control *control;
     struct ct_shm_thread *threads;
     struct ct_shm_chunk *chunks;
+    struct ct_shm_queue *queue;
+    uint32_t *free_list; /* of the queue, like `submitted` */
+    uint64_t *submitted;
+    uint32_t room; /* of these lists */
     uint64_t pool, pool_end;
     uint64_t bytes; /* of a chunk */
     uint32_t count;
@@ -45,6 +53,10 @@ bool ct_agent_lane_open(uint64_t shm) {
     lane.control = c;
     lane.threads = (struct ct_shm_thread *)(shm + c->threads_offset);
     lane.chunks = (struct ct_shm_chunk *)(shm + c->chunks_offset);
+    lane.queue = (struct ct_shm_queue *)(shm + c->queue_offset);
+    lane.room = c->queue_room;
+    lane.free_list = (uint32_t *)(lane.queue + 1);
+    lane.submitted = (uint64_t *)(lane.free_list + lane.room);
     lane.pool = shm + c->pool_offset;
     lane.bytes = c->chunk_bytes;
     lane.count = c->chunk_count;
@@ -164,6 +176,10 @@ static bool change_word(struct ct_shm_chunk *c, uint64_t from, uint64_t to) {
     return __atomic_compare_exchange_n(&c->word, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
+static bool change_count(uint64_t *count, uint64_t *from, uint64_t to) {
+    return __atomic_compare_exchange_n(count, from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
 static void clear_chunk(uint32_t chunk) {
     uint64_t *word = (uint64_t *)events_of(chunk), *end = word + lane.bytes / sizeof *word;
     while (word < end)
@@ -173,6 +189,12 @@ static void clear_chunk(uint32_t chunk) {
 static void set_free(uint32_t chunk) {
     struct ct_shm_chunk *c = &lane.chunks[chunk];
     __atomic_store_n(&c->word, CT_CHUNK_WORD(CT_CHUNK_FREE, 0, CT_CHUNK_GENERATION(c->word)), __ATOMIC_RELEASE);
+    uint64_t top = __atomic_load_n(&lane.queue->free_top, __ATOMIC_RELAXED);
+    while ((uint32_t)top < lane.room) {
+        __atomic_store_n(&lane.free_list[(uint32_t)top], chunk, __ATOMIC_RELAXED);
+        if (change_count(&lane.queue->free_top, &top, top + CHANGED + 1))
+            break;
+    }
     __atomic_fetch_add(&lane.control->free_chunks, 1, __ATOMIC_RELAXED);
 }
 
@@ -197,19 +219,60 @@ static bool try_chunk(const struct ct_block *b, uint32_t chunk, uint64_t word, u
     return change_word(&lane.chunks[chunk], word, taken_word(b, generation));
 }
 
-static long take_free(const struct ct_block *b, uint32_t start, uint64_t *note) {
-    if (__atomic_load_n(&lane.control->free_chunks, __ATOMIC_RELAXED) <= 0)
-        return -1;
-    for (uint32_t n = 0, i = start; n < lane.count; n++, i = i + 1 == lane.count ? 0 : i + 1) {
-        struct ct_shm_chunk *c = &lane.chunks[i];
-        uint64_t word = __atomic_load_n(&c->word, __ATOMIC_RELAXED);
-        if (CT_CHUNK_STATE(word) != CT_CHUNK_FREE || !try_chunk(b, i, word, note))
+static bool try_free(const struct ct_block *b, uint32_t chunk, uint64_t *note) {
+    uint64_t word = __atomic_load_n(&lane.chunks[chunk].word, __ATOMIC_RELAXED);
+    if (CT_CHUNK_STATE(word) != CT_CHUNK_FREE || !try_chunk(b, chunk, word, note))
+        return false;
+    claim_chunk(b, chunk);
+    __atomic_fetch_sub(&lane.control->free_chunks, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+/* An entry may be out of date: then the next one is tried. */
+static long take_listed(const struct ct_block *b, uint64_t *note) {
+    uint64_t top = __atomic_load_n(&lane.queue->free_top, __ATOMIC_ACQUIRE);
+    while ((uint32_t)top - 1 < lane.room) {
+        uint32_t chunk = __atomic_load_n(&lane.free_list[(uint32_t)top - 1], __ATOMIC_RELAXED);
+        if (!change_count(&lane.queue->free_top, &top, top + CHANGED - 1))
             continue;
-        claim_chunk(b, i);
-        __atomic_fetch_sub(&lane.control->free_chunks, 1, __ATOMIC_RELAXED);
-        return i;
+        if (chunk < lane.count && try_free(b, chunk, note))
+            return chunk;
+        top = __atomic_load_n(&lane.queue->free_top, __ATOMIC_ACQUIRE);
     }
     return -1;
+}
+
+/* A chunk that nobody has used yet. */
+static long take_new(const struct ct_block *b, uint64_t *note) {
+    uint32_t next = __atomic_load_n(&lane.control->hint, __ATOMIC_RELAXED);
+    while (next < lane.count) {
+        if (!__atomic_compare_exchange_n(&lane.control->hint, &next, next + 1, false, __ATOMIC_RELAXED,
+                                         __ATOMIC_RELAXED))
+            continue;
+        if (try_free(b, next, note))
+            return next;
+        next = __atomic_load_n(&lane.control->hint, __ATOMIC_RELAXED);
+    }
+    return -1;
+}
+
+/* Chunks that should be listed and are not. If there is none, the count was wrong. */
+static long search_free(const struct ct_block *b, uint64_t *note) {
+    int32_t count = __atomic_load_n(&lane.control->free_chunks, __ATOMIC_RELAXED);
+    if (count <= 0)
+        return -1;
+    for (uint32_t i = 0; i < lane.count; i++)
+        if (try_free(b, i, note))
+            return i;
+    (void)__atomic_compare_exchange_n(&lane.control->free_chunks, &count, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return -1;
+}
+
+static long take_free(const struct ct_block *b, uint64_t *note) {
+    long chunk = take_listed(b, note);
+    if (chunk < 0)
+        chunk = take_new(b, note);
+    return chunk < 0 ? search_free(b, note) : chunk;
 }
 
 /* A stub that a handler interrupted may have reserved a slot that it has not filled yet: its chunk is not taken. */
@@ -227,52 +290,81 @@ static enum ct_loss_reason lag_reason(void) {
     return since && ct_os_timestamp() - since > lane.control->slow_write ? CT_LOSS_DISK_SLOW : CT_LOSS_DRAIN_LAG;
 }
 
-static void count_loss(const struct ct_shm_chunk *c, enum ct_loss_reason reason, uint64_t events) {
-    struct ct_shm_thread *t = &lane.threads[c->thread];
-    bool same = t->generation == c->thread_generation;
+static void count_loss(uint32_t thread, uint32_t generation, enum ct_loss_reason reason, uint64_t events) {
+    struct ct_shm_thread *t = &lane.threads[thread];
+    bool same = t->generation == generation;
     __atomic_fetch_add(same ? &t->lost[reason] : &lane.control->lost_unseen[reason], events, __ATOMIC_RELAXED);
 }
 
-/* The oldest of the first full chunks after `start`: chunks are taken in turn, so the old ones are there. */
-static long find_victim(uint32_t start) {
-    long oldest = -1;
-    uint32_t seen = 0;
-    for (uint32_t n = 0, i = start; n < lane.count && seen < VICTIMS; n++, i = i + 1 == lane.count ? 0 : i + 1) {
-        const struct ct_shm_chunk *c = &lane.chunks[i];
-        if (CT_CHUNK_STATE(__atomic_load_n(&c->word, __ATOMIC_RELAXED)) != CT_CHUNK_FULL || !is_complete(i))
-            continue;
-        seen++;
-        if (oldest < 0 || c->submitted < lane.chunks[oldest].submitted)
-            oldest = i;
-    }
-    return oldest;
+/* `entry`: of the list of submitted chunks. Returns -1 if its chunk is no longer there, or cannot be dropped. */
+static long drop_chunk(const struct ct_block *b, uint64_t entry, uint64_t *note) {
+    uint32_t chunk = (uint32_t)entry;
+    if (chunk >= lane.count)
+        return -1;
+    struct ct_shm_chunk *c = &lane.chunks[chunk];
+    uint64_t word = __atomic_load_n(&c->word, __ATOMIC_ACQUIRE);
+    uint32_t thread = c->thread, generation = c->thread_generation; /* valid while the word stays as it is */
+    if (CT_CHUNK_STATE(word) != CT_CHUNK_FULL || CT_CHUNK_GENERATION(word) != entry >> 32 || !is_complete(chunk) ||
+        !try_chunk(b, chunk, word, note))
+        return -1;
+    /* Counted while its header is valid: for that time no other thread gets its thread's slot. */
+    count_loss(thread, generation, lag_reason(), lane.bytes / CT_EVENT_SIZE - CT_CHUNK_DRAINED(word));
+    claim_chunk(b, chunk);
+    clear_chunk(chunk);
+    return chunk;
 }
 
-static long drop_oldest(const struct ct_block *b, uint32_t start, uint64_t *note) {
-    for (int tries = 0; tries < 8; tries++) {
-        long i = find_victim(start);
-        if (i < 0)
-            return -1;
-        struct ct_shm_chunk *c = &lane.chunks[i];
-        uint64_t word = __atomic_load_n(&c->word, __ATOMIC_ACQUIRE);
-        struct ct_shm_chunk before = *c; /* valid while the word stays as it is */
-        if (CT_CHUNK_STATE(word) != CT_CHUNK_FULL || !try_chunk(b, (uint32_t)i, word, note))
+/* Chunks that the controller has claimed are passed over: it works on them, and what it works on is not lost. */
+static long drop_oldest(const struct ct_block *b, uint64_t *note) {
+    uint64_t at = __atomic_load_n(&lane.queue->oldest, __ATOMIC_RELAXED), submits;
+    while (at < (submits = __atomic_load_n(&lane.queue->submits, __ATOMIC_ACQUIRE))) {
+        uint64_t first = submits - at > lane.room ? submits - lane.room : at; /* the others are overwritten */
+        uint64_t entry = __atomic_load_n(&lane.submitted[first & (lane.room - 1)], __ATOMIC_RELAXED);
+        if (!change_count(&lane.queue->oldest, &at, first + 1))
             continue;
-        /* Counted while its header is valid: for that time no other thread gets its thread's slot. */
-        count_loss(&before, lag_reason(), lane.bytes / CT_EVENT_SIZE - CT_CHUNK_DRAINED(word));
-        claim_chunk(b, (uint32_t)i);
-        clear_chunk((uint32_t)i);
-        return i;
+        long chunk = drop_chunk(b, entry, note);
+        if (chunk >= 0)
+            return chunk;
+        at = first + 1;
     }
     return -1;
 }
 
+/* Full chunks that no entry leads to. Without a chunk, a thread comes here with each event: so this is done at most a
+ * thousand times a second. */
+static long search_full(const struct ct_block *b, uint64_t *note) {
+    uint64_t now = ct_os_timestamp(), last = __atomic_load_n(&lane.queue->searched, __ATOMIC_RELAXED);
+    if (now - last < lane.control->wait_second / 1000)
+        return -1;
+    __atomic_store_n(&lane.queue->searched, now, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < lane.count; i++) {
+        uint64_t word = __atomic_load_n(&lane.chunks[i].word, __ATOMIC_RELAXED);
+        if (CT_CHUNK_STATE(word) == CT_CHUNK_FULL && drop_chunk(b, word >> 32 << 32 | i, note) >= 0)
+            return i;
+    }
+    return -1;
+}
+
+/* May the thread wait for a chunk? */
+static bool has_patience(const struct ct_block *b) {
+    const struct ct_shm_control *c = lane.control;
+    struct ct_shm_thread *t = &lane.threads[b->lane_slot];
+    if (c->lossless || !c->wait_counts)
+        return c->lossless;
+    uint64_t now = ct_os_timestamp();
+    if (now - t->wait_since >= c->wait_second) {
+        t->wait_since = now;
+        t->wait_used = 0;
+    }
+    return t->wait_used < c->wait_counts;
+}
+
 static long take_chunk(const struct ct_block *b, uint64_t *note) {
-    uint32_t start = __atomic_fetch_add(&lane.control->hint, 1, __ATOMIC_RELAXED) % lane.count;
-    long chunk = take_free(b, start, note);
-    if (chunk < 0 && !lane.control->lossless)
-        chunk = drop_oldest(b, start, note);
-    return chunk;
+    long chunk = take_free(b, note);
+    if (chunk >= 0 || has_patience(b))
+        return chunk;
+    chunk = drop_oldest(b, note);
+    return chunk < 0 ? search_full(b, note) : chunk;
 }
 
 /* Is any chunk about to become free? When threads that write nothing hold all of them, waiting is useless. */
@@ -296,11 +388,12 @@ static void submit_chunk(uint32_t chunk, uint32_t generation) {
         if ((state != CT_CHUNK_ACTIVE && state != CT_CHUNK_TAKEN) || CT_CHUNK_GENERATION(word) != generation)
             return;
         uint32_t drained = state == CT_CHUNK_ACTIVE ? CT_CHUNK_DRAINED(word) : 0;
-        c->submitted = ct_os_timestamp();
         /* Try again if the controller has raised `drained` meanwhile. */
         if (change_word(c, word, CT_CHUNK_WORD(CT_CHUNK_FULL, drained, generation)))
-            return;
+            break;
     }
+    uint64_t at = __atomic_fetch_add(&lane.queue->submits, 1, __ATOMIC_ACQ_REL);
+    __atomic_store_n(&lane.submitted[at & (lane.room - 1)], (uint64_t)generation << 32 | chunk, __ATOMIC_RELEASE);
 }
 
 /* Generation of the chunk that the cursor is past the end of. */
@@ -338,6 +431,7 @@ static void replace_chunk(struct ct_block *b, uint64_t cursor, uint32_t fresh, u
     c->depth = open_frames(b, kind);
     c->stack = b->reported_stack;
     c->exhausted = lane.threads[b->lane_slot].lost[CT_LOSS_POOL_EXHAUSTED];
+    c->waited = lane.threads[b->lane_slot].waited;
     __atomic_store_n(&c->number, last_number(cursor) + 1, __ATOMIC_RELEASE);
     uint64_t taken = c->word;
     if (!change_cursor(b, cursor, (uint64_t)events_of(fresh))) { /* a handler came */
@@ -386,11 +480,16 @@ void ct_agent_lane_wait_end(struct ct_block *b) {
 
 /* No chunk is free. False: the event is lost. */
 static bool wait_for_chunk(struct ct_block *b) {
-    if (!lane.control->lossless || (b->waits >= SPINS && !worth_waiting())) {
-        __atomic_fetch_add(&lane.threads[b->lane_slot].lost[CT_LOSS_POOL_EXHAUSTED], 1, __ATOMIC_RELAXED);
+    struct ct_shm_thread *t = &lane.threads[b->lane_slot];
+    if (!has_patience(b) || (b->waits >= SPINS && !worth_waiting())) {
+        __atomic_fetch_add(&t->lost[CT_LOSS_POOL_EXHAUSTED], 1, __ATOMIC_RELAXED);
         return false;
     }
+    uint64_t from = ct_os_timestamp();
     ct_agent_lane_wait_longer(b);
+    uint64_t spent = ct_os_timestamp() - from;
+    t->waited += spent;
+    t->wait_used += spent;
     return true;
 }
 
@@ -482,6 +581,7 @@ void ct_event_begin(struct ct_block *b) {
     t->tid = b->tid;
     t->generation++;
     t->guarded_calls = t->deep_calls = t->left_frames = t->abandoned = t->limited = 0;
+    t->waited = t->wait_since = t->wait_used = 0;
     for (unsigned i = 0; i < CT_LOSS_COUNT; i++)
         t->lost[i] = 0;
     if (b->tid == ct_os_gettid())

@@ -175,7 +175,7 @@ static int select_more(const struct traces *traces, int side, struct options *o,
     struct ct_select *more = calloc(traces->more_count[side] + 1, sizeof *more);
     int code = more ? -1 : ct_message_fail(CT_ERR_NO_MEMORY, NULL);
     for (size_t i = 0; i < traces->more_count[side] && code < 0; i++)
-        code = ct_selection_apply(&o->selection, traces->more[side][i], &more[i]);
+        code = ct_selection_apply(&o->selection, traces->more[side][i], o->directories.items, &more[i]);
     options->more[side] = traces->more[side];
     options->more_select[side] = more;
     options->more_count[side] = traces->more_count[side];
@@ -209,7 +209,7 @@ static int diff_traces(const struct traces *traces, struct options *o) {
     };
     int code = -1;
     for (int side = 0; side < CT_DIFF_SIDES && code < 0; side++) {
-        code = ct_selection_apply(&o->selection, traces->first[side], &options.select[side]);
+        code = ct_selection_apply(&o->selection, traces->first[side], o->directories.items, &options.select[side]);
         if (code < 0)
             code = select_more(traces, side, o, &options);
     }

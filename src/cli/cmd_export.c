@@ -293,7 +293,7 @@ static void read_trace(struct job *job, const struct ct_operands *operands, stru
     o->code = ct_reading_open_next(&trace, operands);
     if (o->code >= 0)
         _exit(0);
-    o->code = ct_selection_apply(&options->selection, trace, &job->export.select);
+    o->code = ct_selection_apply(&options->selection, trace, NULL, &job->export.select);
     if (o->code >= 0)
         _exit(0);
     if (options->mangled)

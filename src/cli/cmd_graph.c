@@ -184,7 +184,7 @@ static int graph_functions(struct ct_trace *trace, const char *glob, const struc
 
 static int graph_trace(struct ct_trace *trace, const char *glob, struct options *o) {
     struct ct_select select;
-    int code = ct_selection_apply(&o->selection, trace, &select);
+    int code = ct_selection_apply(&o->selection, trace, o->directories.items, &select);
     size_t count = o->selection.functions.count;
     const char **functions = code < 0 ? calloc(count + 2, sizeof *functions) : NULL;
     if (code >= 0 || !functions)

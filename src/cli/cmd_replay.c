@@ -42,19 +42,23 @@ static int show_replay(struct ct_replay_view *v, struct ct_trace *trace, const s
 }
 
 static int show_json(struct ct_trace *trace, const struct options *o, const struct ct_replay_options *options,
-                     const struct ct_replay_view *view, struct ct_replay_start *start) {
+                     struct ct_replay_view *view, struct ct_replay_start *start) {
     static struct ct_printer printer;
     struct ct_replay_json v = {.printer = &printer,
                                .trace = trace,
                                .wall = view->wall,
                                .arguments = view->arguments,
                                .limit = o->limit,
-                               .insns = o->insns};
+                               .insns = o->insns,
+                               .marks = &view->marks,
+                               .marks_skipped = view->marks_skipped};
     start->line = ct_replay_json_line;
     start->arg = &v;
     ct_printer_open(&printer, false);
     ct_replay_json_begin(&v);
     int status = ct_replay(trace, options, ct_replay_start_line, start);
+    if (!status)
+        (void)ct_replay_json_marks(&v, options->select.to_ns ? options->select.to_ns : UINT64_MAX);
     ct_replay_json_end(&v);
     int code = ct_printer_close(&printer);
     if (status >= 0 && v.damaged)
@@ -74,8 +78,7 @@ static void check_detail(const struct ct_trace *trace) {
 /* Marks before --from are not shown. */
 static int read_marks(struct ct_replay_view *v, const struct ct_trace *trace, uint64_t from_ns) {
     int status = ct_marks_read(&v->marks, trace);
-    while (v->marks_shown < v->marks.count && v->marks.items[v->marks_shown].time_ns < from_ns)
-        v->marks_shown++;
+    ct_marks_skip(&v->marks, from_ns);
     return status;
 }
 
@@ -104,7 +107,7 @@ static int print_lines(struct ct_trace *trace, const struct options *o, const st
     if (!status && !o->json && count_selected(trace, options) > 1)
         status = ct_replay_view_name_threads(&v, trace);
     v.marks_skipped = start->skip != 0;
-    if (!status && !o->json && !options->select.where && !options->one)
+    if (!status && !options->select.where && !options->one)
         status = read_marks(&v, trace, options->select.from_ns);
     if (status)
         code = ct_reading_fail(trace, status);
@@ -124,7 +127,7 @@ static int replay_trace(struct ct_trace *trace, struct options *o) {
         .blocks = o->blocks || o->insns,
         .directories = o->directories.items,
     };
-    int code = ct_selection_apply(&o->selection, trace, &options.select);
+    int code = ct_selection_apply(&o->selection, trace, o->directories.items, &options.select);
     if (code < 0 && options.blocks && !ct_reading_check_blocks(trace, &options.select))
         code = CT_EXIT_UNAVAILABLE;
     if (code < 0)
@@ -218,7 +221,8 @@ const struct ct_command ct_command_replay = {
         "(shown) calls is one line; any other opens with { and closes with } and its duration. With several threads a "
         "column shows the thread. TRACE is a session or a pid_N directory; without it, the newest under ./traces.\n\n"
         "Calls that were left by an exception or a longjmp, calls that were open at the end, and places where events "
-        "were lost are shown as such, and so are moments that were marked with `contrail ctl PID mark`. Functions "
+        "were lost are shown as such, and so are moments that were marked with `contrail ctl PID mark`, with "
+        "their labels (in JSON, kind \"mark\"). Functions "
         "without a name are module+0xoffset; a call without a duration (-) is "
         "one of a function that is recorded on entry only.\n\n"
         "A line `-- waited ... for the recorder --` is time in which the thread waited for contrail (while libraries "

@@ -233,9 +233,11 @@ static int print_table(const struct ct_trace *trace, const struct ct_report *rep
     return ct_printer_close(&printer);
 }
 
-static int print_csv(const struct ct_trace *trace, const struct ct_report *report, bool per_thread) {
+static int print_csv(const struct ct_trace *trace, const struct ct_report *report, const struct options *o) {
     struct ct_output text = {0};
-    ct_report_csv(report, per_thread, trace, &text);
+    ct_report_csv(report, o->per_thread, trace, &text);
+    if (!o->per_thread)
+        ct_report_unhooked_mention(trace, report, o->directories.items);
     return ct_reading_print_text(&text);
 }
 
@@ -262,7 +264,7 @@ static int report_trace(struct ct_trace *trace, struct options *o) {
         .directories = o->directories.items,
     };
     struct ct_report *report = NULL;
-    int code = ct_selection_apply(&o->selection, trace, &options.select);
+    int code = ct_selection_apply(&o->selection, trace, o->directories.items, &options.select);
     if (code >= 0)
         return code;
     if (o->slowest)
@@ -281,10 +283,13 @@ static int report_trace(struct ct_trace *trace, struct options *o) {
         code = ct_reading_fail(trace, status);
     } else if (o->json) {
         struct ct_json json = {0};
-        ct_report_json(report, trace, values, &json);
+        if (o->per_thread)
+            ct_report_json(report, trace, values, NULL, &json);
+        else
+            ct_report_unhooked_json(&json, trace, report, values, o->directories.items);
         code = ct_reading_print_json(&json, 0);
     } else {
-        code = o->csv ? print_csv(trace, report, o->per_thread) : print_table(trace, report, o, values);
+        code = o->csv ? print_csv(trace, report, o) : print_table(trace, report, o, values);
     }
     ct_values_free(values);
     ct_report_free(report);
@@ -406,7 +411,9 @@ const struct ct_command ct_command_report = {
         "Calls that were open when the recording ended last until then. Where events were lost, calls without their "
         "return and returns without their call have no time, and the time of the gap counts for none.\n\n"
         "Below the table are functions that could not be hooked and are perhaps called often, because frequent or slow "
-        "functions of their module call them directly: an estimate from the module's file, if it is available.\n\n"
+        "functions of their module call them directly: an estimate from the module's file, if it is available. JSON "
+        "has "
+        "all of them (not_hooked); with --csv, standard error has a sentence about them.\n\n"
         "--from, --to, --thread, --process, --function, --module and --where select calls as in all reading commands "
         "(contrail(1), SELECTION): only calls that fit count. Of calls that overlap the time between --from and --to, "
         "the part in it counts.\n\n"

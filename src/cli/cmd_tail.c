@@ -22,7 +22,8 @@
 #define LAG_NS   100000000ull /* several rounds of the recorder */
 
 /* Kinds of lines, and their names. */
-#define KIND_LIST(X) X(CALL, "call") X(RETURN, "return") X(EXCEPTION, "exception") X(SIGNAL, "signal") X(LOSS, "loss")
+#define KIND_LIST(X)                                                                                                   \
+    X(CALL, "call") X(RETURN, "return") X(EXCEPTION, "exception") X(SIGNAL, "signal") X(LOSS, "loss") X(MARK, "mark")
 enum {
 #define KIND(name, text) KIND_##name,
     KIND_LIST(KIND)
@@ -51,6 +52,7 @@ struct tail {
     char directory[4096];
     uint64_t until_ns;       /* shown, or to be shown now */
     uint64_t from_ns, to_ns; /* of the lines; 0: no limit */
+    uint64_t mark_ns;        /* of the newest mark that is known; those up to it are not taken again */
     struct ct_follow *follow;
     struct ct_replay_stream *stream;
     struct ct_replay_view view;
@@ -98,6 +100,43 @@ static int find_session(struct tail *t) {
     return CT_EXIT_INTERNAL;
 }
 
+/* ---- marks ---- */
+
+static int add_mark(struct tail *t, uint64_t time_ns, const char *label) {
+    if (time_ns <= t->mark_ns || (t->to_ns && time_ns >= t->to_ns))
+        return 0;
+    t->mark_ns = time_ns;
+    return ct_marks_add(&t->view.marks, time_ns, label);
+}
+
+/* Takes new marks from the recorder's answer. */
+static int add_marks(struct tail *t, const char *json) {
+    struct ct_json_tree *tree = NULL;
+    if (ct_json_parse(&tree, json, strlen(json), NULL))
+        return 0;
+    const struct ct_json_node *marks = ct_json_get(ct_json_root(tree), "manual_marks", NULL);
+    int status = 0;
+    for (const struct ct_json_node *m = ct_json_first(marks); m && !status; m = m->next)
+        status = add_mark(t, ct_json_u64(ct_json_get(m, "time_ns", NULL), 0),
+                          ct_json_text(ct_json_get(m, "label", NULL), ""));
+    ct_json_tree_free(tree);
+    return status;
+}
+
+/* Takes new marks from the trace: older ones than the recorder lists, and those of its last moment. */
+static int read_marks(struct tail *t) {
+    struct ct_trace *trace;
+    struct ct_marks marks;
+    if (!t->kinds[KIND_MARK] || t->options->selection.compiled || ct_trace_open(&trace, t->directory, NULL, 0) != 0)
+        return 0;
+    int status = ct_marks_read(&marks, trace);
+    for (size_t i = 0; !status && i < marks.count; i++)
+        status = add_mark(t, marks.items[i].time_ns, marks.items[i].label);
+    ct_marks_free(&marks);
+    ct_trace_close(trace);
+    return status;
+}
+
 /* Finds out up to which time the events of all threads are written, minus a moment. A recorder that has no time to
  * answer may have none to write: there is nothing new then. False: it has ended. */
 static bool is_recorded(struct tail *t) {
@@ -107,6 +146,8 @@ static bool is_recorded(struct tail *t) {
     uint64_t lag = LAG_NS + (status ? 0 : read_number(answer, "behind_ns"));
     if (!status && lag < now && now - lag > t->until_ns)
         t->until_ns = now - lag;
+    if (!status && t->kinds[KIND_MARK] && !t->options->selection.compiled)
+        (void)add_marks(t, answer); /* out of memory: the mark is not shown */
     return status != CT_ERR_NOT_FOUND;
 }
 
@@ -177,8 +218,8 @@ static int choose_kinds(struct tail *t) {
             i++;
         if (i == KIND_COUNT) {
             const char *close = ct_option_closest(list->items[k], kind_name, NULL, KIND_COUNT);
-            ct_message_error("--kind takes call, return, exception, signal or loss, not \"%s\"%s%s%s", list->items[k],
-                             close ? "; did you mean " : "", close ? close : "", close ? "?" : "");
+            ct_message_error("--kind takes call, return, exception, signal, loss or mark, not \"%s\"%s%s%s",
+                             list->items[k], close ? "; did you mean " : "", close ? close : "", close ? "?" : "");
             return CT_EXIT_USAGE;
         }
         t->kinds[i] = true;
@@ -224,6 +265,8 @@ static int show_round(struct tail *t, uint64_t until_ns) {
         status = ct_follow_events(t->follow, until_ns, on_event, t);
     if (!status)
         status = ct_replay_stream_rest(t->stream, until_ns);
+    if (!status)
+        status = ct_replay_view_marks(&t->view, until_ns);
     return status;
 }
 
@@ -259,6 +302,7 @@ static int show_all(struct tail *t) {
         uint64_t rest = took < ROUND_NS ? ROUND_NS - took : 0;
         nanosleep(&(struct timespec){.tv_nsec = (long)rest}, NULL);
     }
+    (void)read_marks(t);
     int status = show_round(t, UINT64_MAX); /* when the recorder does not answer any more, everything is written */
     if (!status)
         status = ct_replay_stream_end(t->stream, t->follow);
@@ -298,6 +342,9 @@ static int follow_session(struct tail *t) {
         ct_replay_view_make_room(&t->view, o->absolute ? now_ns() : 0);
         status = ct_replay_view_name_thread(&t->view, 0, "");
         ct_replay_view_head(&t->view);
+        t->mark_ns = !all ? now_ns() - LAG_NS : t->from_ns ? t->from_ns - 1 : 0;
+        if (!status && all)
+            status = read_marks(t);
         if (!status)
             status = show_all(t);
     }
@@ -404,7 +451,8 @@ const struct ct_command ct_command_tail = {
     .description =
         "Prints what the contrail that records process PID writes, as it is written, until the recording ends or "
         "Ctrl-C. The lines are those of `contrail replay`: a call that has ended within the last moment is one line, "
-        "any other opens with { and closes with } and its duration. PID may be a process that the recorded one "
+        "any other opens with { and closes with } and its duration. Moments that are marked with `contrail ctl PID "
+        "mark` are lines too. PID may be a process that the recorded one "
         "started; then that process and its descendants are shown.\n\n"
         "It does not slow the process down, and its end does not end the recording. When more happens than can be "
         "printed, it lags but leaves out nothing; --only, --depth, --kind and --min-duration reduce the output.\n\n"

@@ -88,7 +88,7 @@ static int run_verify(int argc, char **argv) {
         return code;
     int result = 0;
     struct ct_select select;
-    code = ct_selection_apply(&options.selection, trace, &select);
+    code = ct_selection_apply(&options.selection, trace, NULL, &select);
     if (code < 0)
         code = options.json ? verify_json(trace, &select, &result) : verify_text(trace, &select, &result);
     if (!code && result)

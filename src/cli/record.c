@@ -237,25 +237,39 @@ static int record_target(struct recording *r, struct ct_session_event *what) {
 
 /* ---- end ---- */
 
-static void say_missed(const struct recording *r, const struct ct_session_statistics *s) {
-    char reason[640];
-    if (!s->missed_processes)
-        return;
-    ct_session_missed(r->session, reason, sizeof reason);
-    ct_message_error("%llu process%s could not be recorded: %s", (unsigned long long)s->missed_processes,
-                     s->missed_processes == 1 ? "" : "es", reason);
+/* What the last line says, taken from the session before it is destroyed. */
+struct ended {
+    struct ct_session_statistics statistics;
+    char missed[640]; /* why processes could not be recorded */
+    char *directory;  /* of the session; malloc'ed; NULL: the recording failed, or there is no memory */
+};
+
+static struct ended note_ended(const struct recording *r) {
+    struct ended e = {.statistics.size = sizeof e.statistics, .directory = strdup(ct_session_directory(r->session))};
+    ct_session_statistics(r->session, &e.statistics);
+    if (e.statistics.missed_processes)
+        ct_session_missed(r->session, e.missed, sizeof e.missed);
+    return e;
 }
 
-static void say_ended(struct recording *r) {
+static void say_missed(const struct ended *e) {
+    uint64_t count = e->statistics.missed_processes;
+    if (count)
+        ct_message_error("%llu process%s could not be recorded: %s", (unsigned long long)count, count == 1 ? "" : "es",
+                         e->missed);
+}
+
+/* After the summaries are made: they count as well. */
+static void say_ended(const struct recording *r, const struct ended *e) {
     char text[1024], next[2048];
-    const char *const command[] = {"contrail", "report", ct_session_directory(r->session), NULL};
-    struct ct_session_statistics s = {.size = sizeof s};
-    ct_session_statistics(r->session, &s);
-    ct_record_end_text(text, sizeof text, &s, ct_find_disk_bytes(ct_session_directory(r->session)));
+    const char *const command[] = {"contrail", "report", e->directory, NULL};
+    if (!e->directory)
+        return;
+    ct_record_end_text(text, sizeof text, &e->statistics, ct_find_disk_bytes(e->directory));
     ct_record_command_line(next, sizeof next, command);
     if (!r->options->quiet)
         ct_message_error("%s; read it with: %s", text, next);
-    say_missed(r, &s);
+    say_missed(e);
 }
 
 static void say_replaced(const struct recording *r) {
@@ -265,13 +279,6 @@ static void say_replaced(const struct recording *r) {
 
 static bool is_over(const struct ct_session_event *what) {
     return what->kind == CT_SESSION_EVENT_EXITED || what->kind == CT_SESSION_EVENT_REPLACED;
-}
-
-/* The directory of a session that may have a large thread, malloc'ed; NULL: it has none. */
-static char *large_trace(const struct recording *r) {
-    struct ct_session_statistics s = {.size = sizeof s};
-    ct_session_statistics(r->session, &s);
-    return s.events >= CT_SUMMARY_LEAST ? strdup(ct_session_directory(r->session)) : NULL;
 }
 
 /* Returns the exit code. */
@@ -286,17 +293,16 @@ static int finish_recording(struct recording *r, int status, const struct ct_ses
         ct_message_fail(status, ct_session_error(r->session));
     else if (what->kind == CT_SESSION_EVENT_REPLACED)
         say_replaced(r);
-    if (status >= 0)
-        say_ended(r);
     if (status >= 0 && r->options->directory)
         snprintf(r->options->directory, PATH_MAX, "%s", ct_session_process_directory(r->session));
-    char *directory = status >= 0 ? large_trace(r) : NULL;
+    struct ended ended = status >= 0 ? note_ended(r) : (struct ended){.directory = NULL};
     ct_session_destroy(r->session);
     r->session = NULL;
     ct_signals_recorded();
-    if (directory)
-        ct_summaries_make(directory);
-    free(directory);
+    if (ended.directory && ended.statistics.events >= CT_SUMMARY_LEAST)
+        ct_summaries_make(ended.directory);
+    say_ended(r, &ended);
+    free(ended.directory);
     int code = 0;
     if (r->spawned)
         code = what->exit_status != -1 ? code_of(what->exit_status) : wait_for_program(r->pid);

@@ -100,15 +100,19 @@ static void put_rest(struct ct_replay_json *v, const struct ct_replay_line *line
     }
 }
 
+static void put_time(const struct ct_replay_json *v, uint64_t time_ns, struct ct_json *json) {
+    ct_json_number(json, "time_ns", time_ns);
+    if (v->wall) {
+        char text[CT_WALL_TEXT];
+        ct_wall_text(v->wall, time_ns, text);
+        ct_json_string(json, "time", text);
+    }
+}
+
 static void put_line(struct ct_replay_json *v, const struct ct_replay_line *line, uint64_t at, struct ct_json *json) {
     const struct ct_trace_thread *thread = ct_trace_thread_at(v->trace, line->thread);
     ct_json_begin(json, NULL, '{');
-    ct_json_number(json, "time_ns", line->time_ns);
-    if (v->wall) {
-        char text[CT_WALL_TEXT];
-        ct_wall_text(v->wall, line->time_ns, text);
-        ct_json_string(json, "time", text);
-    }
+    put_time(v, line->time_ns, json);
     ct_json_signed(json, "pid", ct_trace_process_at(v->trace, thread->process)->pid);
     ct_json_number(json, "tid", thread->tid);
     ct_json_string(json, "kind", line->kind == CT_REPLAY_BLOCK && v->insns ? "instruction" : kinds[line->kind]);
@@ -133,26 +137,54 @@ void ct_replay_json_begin(struct ct_replay_json *v) {
     ct_printer_text(v->printer, "[");
 }
 
+/* Prints an object, and frees it. */
+static int print_object(struct ct_replay_json *v, struct ct_json *json) {
+    if (json->failed) {
+        ct_json_free(json);
+        return CT_ERR_NO_MEMORY;
+    }
+    while (json->length && json->text[json->length - 1] == '\n')
+        json->length--;
+    ct_printer_text(v->printer, v->lines++ ? ",\n" : "\n");
+    ct_printer_bytes(v->printer, json->text, json->length);
+    ct_json_free(json);
+    return ct_printer_wanted(v->printer) ? 0 : CT_REPLAY_VIEW_STOP;
+}
+
 static int print_line(void *arg, const struct ct_replay_line *line, uint64_t at) {
     struct ct_replay_json *v = arg;
     struct ct_json json = {0};
     if (v->limit && v->lines == v->limit)
         return CT_REPLAY_VIEW_STOP;
     put_line(v, line, at, &json);
-    if (json.failed) {
-        ct_json_free(&json);
-        return CT_ERR_NO_MEMORY;
+    return print_object(v, &json);
+}
+
+int ct_replay_json_marks(struct ct_replay_json *v, uint64_t until_ns) {
+    int status = 0;
+    for (const struct ct_mark *m; !status && (m = ct_marks_next(v->marks, until_ns));) {
+        struct ct_json json = {0};
+        if (v->limit && v->lines == v->limit)
+            return CT_REPLAY_VIEW_STOP;
+        ct_json_begin(&json, NULL, '{');
+        put_time(v, m->time_ns, &json);
+        ct_json_string(&json, "kind", "mark");
+        if (*m->label)
+            ct_json_string(&json, "label", m->label);
+        ct_json_end(&json, '}');
+        status = print_object(v, &json);
     }
-    while (json.length && json.text[json.length - 1] == '\n')
-        json.length--;
-    ct_printer_text(v->printer, v->lines++ ? ",\n" : "\n");
-    ct_printer_bytes(v->printer, json.text, json.length);
-    ct_json_free(&json);
-    return ct_printer_wanted(v->printer) ? 0 : CT_REPLAY_VIEW_STOP;
+    return status;
 }
 
 int ct_replay_json_line(void *arg, const struct ct_replay_line *line) {
     struct ct_replay_json *v = arg;
+    if (v->marks_skipped)
+        ct_marks_skip(v->marks, line->time_ns);
+    v->marks_skipped = false;
+    int status = ct_replay_json_marks(v, line->time_ns);
+    if (status)
+        return status;
     v->damaged |= line->kind == CT_REPLAY_DAMAGED;
     return ct_replay_each_instruction(line, v->insns, print_line, v);
 }

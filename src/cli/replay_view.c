@@ -343,8 +343,7 @@ static int print_line(void *arg, const struct ct_replay_line *line, uint64_t at)
 }
 
 int ct_replay_view_marks(struct ct_replay_view *v, uint64_t until_ns) {
-    while (v->marks_shown < v->marks.count && v->marks.items[v->marks_shown].time_ns <= until_ns) {
-        const struct ct_mark *m = &v->marks.items[v->marks_shown++];
+    for (const struct ct_mark *m; (m = ct_marks_next(&v->marks, until_ns));) {
         if (v->limit && v->lines == v->limit) {
             v->limited = true;
             return CT_REPLAY_VIEW_STOP;
@@ -364,9 +363,8 @@ int ct_replay_view_marks(struct ct_replay_view *v, uint64_t until_ns) {
 
 int ct_replay_view_line(void *arg, const struct ct_replay_line *line) {
     struct ct_replay_view *v = arg;
-    while (v->marks_skipped && v->marks_shown < v->marks.count &&
-           v->marks.items[v->marks_shown].time_ns < line->time_ns)
-        v->marks_shown++;
+    if (v->marks_skipped)
+        ct_marks_skip(&v->marks, line->time_ns);
     v->marks_skipped = false;
     int status = v->marks.count ? ct_replay_view_marks(v, line->time_ns) : 0;
     if (status)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of `contrail report` about functions without a hook that were perhaps called often. */
 #include "cli/report_unhooked.h"
+#include "cli/message.h"
 #include "report/info.h"
 #include "report/unhooked.h"
 
@@ -30,5 +31,26 @@ void ct_report_unhooked_print(struct ct_printer *printer, const struct ct_trace 
         ct_printer_format(printer, "... and %s more; ", ct_text_count(text, list.count - CT_UNHOOKED_SHOWN));
     if (!status && list.count)
         ct_printer_text(printer, "`contrail info --skipped` lists all functions without a hook\n");
+    ct_unhooked_free(&list);
+}
+
+void ct_report_unhooked_json(struct ct_json *json, const struct ct_trace *trace, const struct ct_report *report,
+                             const struct ct_values *values, const char *const *directories) {
+    struct ct_unhooked_list list;
+    int status = ct_unhooked_find(&list, trace, report, directories);
+    ct_report_json(report, trace, values, status ? NULL : &list, json);
+    ct_unhooked_free(&list);
+}
+
+void ct_report_unhooked_mention(const struct ct_trace *trace, const struct ct_report *report,
+                                const char *const *directories) {
+    struct ct_unhooked_list list;
+    char text[CT_TEXT_SIZE];
+    int status = ct_unhooked_find(&list, trace, report, directories);
+    if (!status && list.count)
+        ct_message_error(
+            "functions not hooked, but perhaps called often: %s (%s by %s); `contrail report --json` lists "
+            "them",
+            ct_text_count(text, list.count), list.items[0].function->name, list.items[0].caller->name);
     ct_unhooked_free(&list);
 }

@@ -158,7 +158,32 @@ static bool has_detail(const struct ct_trace *trace) {
     return false;
 }
 
-int ct_selection_apply(struct ct_selection *s, const struct ct_trace *trace, struct ct_select *select) {
+/* A name in the condition may be an argument, or a field that was misspelt. */
+static int check_names(struct ct_selection *s, struct ct_trace *trace, const char *const *directories,
+                       const struct ct_select *select) {
+    const char *stranger;
+    size_t fields = 0;
+    int status = ct_where_find_stranger(s->compiled, trace, select, directories, &stranger);
+    if (status || !stranger)
+        return status ? ct_message_fail(status, NULL) : -1;
+    s->explained = true;
+    while (ct_where_field_name(NULL, fields))
+        fields++;
+    const char *close = ct_option_closest(stranger, ct_where_field_name, NULL, fields);
+    if (close)
+        ct_message_error(
+            "--where: no field and no argument of any selected function is called \"%s\"; did you mean %s?", stranger,
+            close);
+    else
+        ct_message_error("--where: no field and no argument of any selected function is called \"%s\"; the fields are "
+                         "function, module, duration, self, result, errno, thread and depth, and without debug "
+                         "information arguments have numbers only: arg.1",
+                         stranger);
+    return CT_EXIT_USAGE;
+}
+
+int ct_selection_apply(struct ct_selection *s, struct ct_trace *trace, const char *const *directories,
+                       struct ct_select *select) {
     *select = (struct ct_select){.functions = s->functions.items,
                                  .modules = s->modules.items,
                                  .threads = s->threads.items,
@@ -171,8 +196,10 @@ int ct_selection_apply(struct ct_selection *s, const struct ct_trace *trace, str
         code = check_processes(trace, select);
     if (code < 0 && select->threads)
         code = check_threads(trace, select);
+    if (code < 0)
+        code = check_names(s, trace, directories, select);
     if (code < 0 && ct_where_needs_values(s->compiled) && !has_detail(trace)) {
-        s->no_values = true;
+        s->explained = true;
         ct_message_error("no arguments and results were recorded in %s, so --where knows none; record with --detail "
                          "always, or with a --trigger",
                          ct_trace_path(trace));
@@ -181,7 +208,7 @@ int ct_selection_apply(struct ct_selection *s, const struct ct_trace *trace, str
 }
 
 void ct_selection_finish(struct ct_selection *s) {
-    const char *unseen = s->compiled && !s->no_values ? ct_where_unseen(s->compiled) : NULL;
+    const char *unseen = s->compiled && !s->explained ? ct_where_unseen(s->compiled) : NULL;
     if (unseen)
         ct_message_error("--where: no call was recorded with an argument \"%s\"; the fields of all calls are function, "
                          "module, duration, self, result, errno, thread and depth",

@@ -21,7 +21,7 @@ struct ct_selection {
     const char *from, *to, *where;
     /* not options */
     struct ct_where *compiled;
-    bool no_values; /* the trace has no arguments at all: that was said */
+    bool explained; /* why an argument was in no call: that was said */
 };
 
 #define CT_OPTION_PROCESS(type)                                                                                        \
@@ -53,8 +53,9 @@ struct ct_selection {
 
 /* Return -1 to continue, otherwise the exit code, after a message. */
 int ct_selection_check(struct ct_selection *selection);
-/* The selection must live as long as *select. */
-int ct_selection_apply(struct ct_selection *selection, const struct ct_trace *trace, struct ct_select *select);
+/* The selection must live as long as *select. `directories`: further places of debug files; may be NULL. */
+int ct_selection_apply(struct ct_selection *selection, struct ct_trace *trace, const char *const *directories,
+                       struct ct_select *select);
 void ct_selection_finish(struct ct_selection *selection);
 
 /* The time that a word names: after `start_ns`, or before `end_ns` when it begins with a minus sign. False: it is no

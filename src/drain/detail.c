@@ -434,6 +434,12 @@ void ct_detail_pass(struct ct_drain *drain, uint64_t now_ns) {
     publish_persisting(drain, now_ns);
 }
 
+/* No window lasts longer than the recording, however long the drain takes to finish. */
+static uint64_t end_of_recording(const struct ct_drain *drain) {
+    uint64_t ended = drain->ended_ns ? drain->ended_ns : ct_clock_now();
+    return ended > drain->time_end ? ended : drain->time_end;
+}
+
 void ct_detail_finish(struct ct_drain *drain) {
     if (!drain->detail)
         return;
@@ -450,7 +456,7 @@ void ct_detail_finish(struct ct_drain *drain) {
             if (t->writer)
                 count_tail(drain, t);
     }
-    ct_windows_end(drain->windows, ct_clock_now());
+    ct_windows_end(drain->windows, end_of_recording(drain));
 }
 
 /* ---- threads ---- */

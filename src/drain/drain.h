@@ -127,8 +127,9 @@ struct ct_drain {
     struct ct_drain_counts *counts; /* calls are counted there (drain_count.h); NULL: they are not. Set at any time */
     /* Set before ct_drain_finish: the trigger by which the end of the process marks its last moment; "": none does. */
     char end_mark[64];
-    bool detached; /* set before ct_drain_finish: the process goes on */
-    bool leaving;  /* set before the process is left: threads that end for us go on for the program */
+    uint64_t ended_ns; /* set before ct_drain_finish: when the recording ended; 0: now */
+    bool detached;     /* set before ct_drain_finish: the process goes on */
+    bool leaving;      /* set before the process is left: threads that end for us go on for the program */
     /* owned by the drain thread */
     struct ct_drain_signals strays; /* signals of threads that have no file yet */
     uint64_t pass;
@@ -137,15 +138,17 @@ struct ct_drain {
     struct ct_drain_thread **by_slot;
     uint8_t *quarantined; /* by chunk: the target may still write to a slot in it */
     struct ct_event *copy;
-    struct ct_detail *detail; /* NULL: no detail is captured */
-    bool finishing;           /* the target sends nothing more */
-    uint32_t chunks_left;     /* that this pass may still take: the target may fill chunks as fast as we take them */
-    uint64_t hurry_at;        /* from then on the end is fast rather than exact; 0: it is not the end yet */
-    bool hurried;             /* the call of a return is searched only among the innermost ones */
-    size_t stacks_room;       /* entries of all threads' stacks */
-    size_t gap_count;         /* of all threads */
-    uint64_t threads_allowed; /* at most as many as the kernel can have made */
-    uint64_t made_before;     /* the kernel's count at the last look */
+    struct ct_detail *detail;    /* NULL: no detail is captured */
+    bool finishing;              /* the target sends nothing more */
+    struct ct_drain_chunk *list; /* drain_take.c: the chunks of this pass */
+    struct ct_drain_turn *turns; /* drain_take.c: the threads that they belong to */
+    bool held_up;                /* this pass left chunks of a thread, because it has to wait for a slot */
+    uint64_t hurry_at;           /* from then on the end is fast rather than exact; 0: it is not the end yet */
+    bool hurried;                /* the call of a return is searched only among the innermost ones */
+    size_t stacks_room;          /* entries of all threads' stacks */
+    size_t gap_count;            /* of all threads */
+    uint64_t threads_allowed;    /* at most as many as the kernel can have made */
+    uint64_t made_before;        /* the kernel's count at the last look */
     uint32_t next_id;
     uint64_t time_start, time_end; /* of events */
     uint64_t bytes_closed;
@@ -183,6 +186,19 @@ void ct_drain_set_functions(struct ct_drain *drain, const uint64_t *function_ids
 int ct_drain_finish(struct ct_drain *drain);
 void ct_drain_free(struct ct_drain *drain);
 uint64_t ct_drain_latency(const struct ct_drain *drain, double share);
+
+/* ---- drain_take.c ---- */
+
+int ct_drain_take_start(struct ct_drain *drain);
+void ct_drain_take_end(struct ct_drain *drain);
+/* Takes what is in the lane now, not what comes meanwhile. */
+void ct_drain_take(struct ct_drain *drain);
+/* Is memory of the lane short? */
+bool ct_drain_is_short(const struct ct_drain *drain);
+/* Frees chunks whose abandoned slots were filled after all. */
+void ct_drain_free_quarantined(struct ct_drain *drain);
+/* Frees what an ended thread has left; returns false while it has something that will go away by itself. */
+bool ct_drain_free_left(struct ct_drain *drain, uint32_t slot, uint32_t generation);
 
 /* ---- drain_events.c ---- */
 

@@ -19,6 +19,7 @@
 #define CHUNK_MAX       65536u
 #define CHUNKS_MIN      64u
 #define THREAD_CAPACITY 16384u
+#define LIST_TRIES      64u
 
 static uint64_t round_up(uint64_t value, uint64_t unit) {
     return (value + unit - 1) / unit * unit;
@@ -78,6 +79,15 @@ static void cut_segments(struct ct_lane *lane, uint16_t *segment_of_chunk) {
         }
 }
 
+/* After the chunk headers. */
+static void lay_out_queue(struct ct_shm_control *c, uint64_t *at) {
+    c->queue_room = CHUNKS_MIN;
+    while (c->queue_room < c->chunk_count)
+        c->queue_room *= 2;
+    c->queue_offset = round_up(*at, 64);
+    *at = c->queue_offset + CT_SHM_QUEUE_SIZE(c->queue_room);
+}
+
 static void lay_out_detail(struct ct_lane *lane, struct ct_shm_control *c, const struct ct_lane_options *o,
                            uint64_t window, uint64_t *at) {
     if (!o->detail_memory)
@@ -124,6 +134,7 @@ static uint64_t lay_out(struct ct_lane *lane, struct ct_shm_control *c, const st
     c->threads_offset = CT_SHM_HEAD_SIZE;
     c->chunks_offset = c->threads_offset + (uint64_t)THREAD_CAPACITY * sizeof(struct ct_shm_thread);
     uint64_t at = c->chunks_offset + (uint64_t)c->chunk_count * sizeof(struct ct_shm_chunk);
+    lay_out_queue(c, &at);
     lay_out_detail(lane, c, o, window, &at);
     c->pool_offset = round_up(at, window);
     c->size = c->pool_offset + 2 * (uint64_t)bytes * c->chunk_count;
@@ -137,6 +148,9 @@ static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_sh
     lane->control = (struct ct_shm_control *)at;
     lane->threads = (struct ct_shm_thread *)(at + c->threads_offset);
     lane->chunks = (struct ct_shm_chunk *)(at + c->chunks_offset);
+    lane->queue = (struct ct_shm_queue *)(at + c->queue_offset);
+    lane->free_list = (uint32_t *)(lane->queue + 1);
+    lane->submitted = (uint64_t *)(lane->free_list + c->queue_room);
     lane->pool = at + c->pool_offset;
     lane->marks = (struct ct_shm_mark *)(at + CT_SHM_MARKS_OFFSET);
     lane->more_marks = (struct ct_shm_more_marks *)(at + CT_SHM_MORE_MARKS_OFFSET);
@@ -189,6 +203,7 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
         .chunk_bytes = control.chunk_bytes,
         .chunk_count = control.chunk_count,
         .thread_capacity = control.thread_capacity,
+        .queue_room = control.queue_room,
         .lossless = options->lossless,
         .segment_count = control.segment_count,
         .detail_chunk_count = control.detail_chunk_count,
@@ -305,10 +320,37 @@ bool ct_lane_change_word(struct ct_lane *lane, uint32_t chunk, uint64_t from, ui
     return __atomic_compare_exchange_n(&lane->chunks[chunk].word, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
+/* Adds a chunk to the list of free ones. Threads of the target may keep changing it, so the tries are counted: a chunk
+ * that is not listed is found by a search. */
+static void list_free(struct ct_lane *lane, uint32_t chunk) {
+    uint64_t top = __atomic_load_n(&lane->queue->free_top, __ATOMIC_RELAXED);
+    for (unsigned tries = 0; tries < LIST_TRIES && (uint32_t)top < lane->queue_room; tries++) {
+        __atomic_store_n(&lane->free_list[(uint32_t)top], chunk, __ATOMIC_RELAXED);
+        if (__atomic_compare_exchange_n(&lane->queue->free_top, &top, top + (1ull << 32) + 1, false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED)) /* acquired by take_listed in agent/agent_lane.c */
+            return;
+    }
+}
+
+void ct_lane_count_chunks(struct ct_lane *lane) {
+    int32_t count = 0;
+    for (uint32_t i = 0; i < lane->chunk_count; i++)
+        count += CT_CHUNK_STATE(__atomic_load_n(&lane->chunks[i].word, __ATOMIC_RELAXED)) == CT_CHUNK_FREE;
+    __atomic_store_n(&lane->control->free_chunks, count, __ATOMIC_RELAXED);
+}
+
+void ct_lane_pass_submitted(struct ct_lane *lane, uint64_t submits) {
+    uint64_t oldest = __atomic_load_n(&lane->queue->oldest, __ATOMIC_RELAXED);
+    if (oldest < submits) /* a thread that drops something at this moment wins */
+        (void)__atomic_compare_exchange_n(&lane->queue->oldest, &oldest, submits, false, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED);
+}
+
 void ct_lane_free_chunk(struct ct_lane *lane, uint32_t chunk) {
     struct ct_shm_chunk *c = &lane->chunks[chunk];
     memset((void *)(uintptr_t)ct_lane_events(lane, chunk), 0, lane->chunk_bytes);
     uint64_t word = CT_CHUNK_WORD(CT_CHUNK_FREE, 0, CT_CHUNK_GENERATION(c->word));
-    __atomic_store_n(&c->word, word, __ATOMIC_RELEASE); /* acquired by take_free in agent/agent_lane.c */
+    __atomic_store_n(&c->word, word, __ATOMIC_RELEASE); /* acquired by try_free in agent/agent_lane.c */
+    list_free(lane, chunk);
     __atomic_fetch_add(&lane->control->free_chunks, 1, __ATOMIC_RELAXED);
 }

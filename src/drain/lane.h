@@ -34,6 +34,10 @@ struct ct_lane {
     struct ct_shm_control *control;
     struct ct_shm_thread *threads;
     struct ct_shm_chunk *chunks;
+    struct ct_shm_queue *queue;
+    uint32_t *free_list; /* of the queue, like `submitted` */
+    uint64_t *submitted;
+    uint32_t queue_room;
     uint8_t *pool;
     /* detail; 0 segments: none */
     uint32_t segment_count, detail_chunk_count, stack_bytes, hook_room, detail_rate, strings;
@@ -100,6 +104,13 @@ void ct_lane_free_segment(struct ct_lane *lane, uint32_t segment);
 void ct_lane_count_segments(struct ct_lane *lane);
 /* Clears a chunk that the controller holds (DRAINING) and frees it. */
 void ct_lane_free_chunk(struct ct_lane *lane, uint32_t chunk);
+/* Counts the free chunks again: a handler may have jumped out between a change and its count. */
+void ct_lane_count_chunks(struct ct_lane *lane);
+/* What was submitted when `submits` was read is taken: nobody has to look there for chunks to drop. */
+void ct_lane_pass_submitted(struct ct_lane *lane, uint64_t submits);
+static inline uint64_t ct_lane_submits(const struct ct_lane *lane) {
+    return __atomic_load_n(&lane->queue->submits, __ATOMIC_RELAXED);
+}
 bool ct_lane_change_word(struct ct_lane *lane, uint32_t chunk, uint64_t from, uint64_t to);
 static inline uint64_t ct_lane_word(const struct ct_lane *lane, uint32_t chunk) {
     return __atomic_load_n(&lane->chunks[chunk].word, __ATOMIC_ACQUIRE); /* released by the agent's swap and submit */

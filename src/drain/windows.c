@@ -463,6 +463,7 @@ void ct_windows_end(struct ct_windows *w, uint64_t ns) {
         if (window->end <= ns)
             continue;
         window->short_end = w->options.detail != CT_SESSION_DETAIL_ALWAYS;
+        window->last_mark = max_of(window->first_mark, min_of(window->last_mark, ns)); /* one that lasts: time= */
         window->end = max_of(ns, window->last_mark);
         window->left = 0;
     }

@@ -36,6 +36,8 @@ static int run_scan(struct ct_scan *s, size_t first, size_t end) {
     s->loop_count = s->loop_capacity = 0;
     s->tails = NULL;
     s->tail_count = s->tail_capacity = 0;
+    s->tables = NULL;
+    s->table_count = s->table_capacity = 0;
     bool ready = s->landing && s->foreign && s->referenced && s->taken;
     int status = ready ? ct_scan_walk(s, first, end) : CT_ERR_NO_MEMORY;
     if (status)
@@ -64,10 +66,25 @@ static void spread_return_users(struct ct_scan *s) {
         s->funcs[s->tails[i].function].flags |= CT_SCAN_USES_RETURN;
 }
 
+static void free_tables(struct ct_scan *s) {
+    free(s->tables);
+    s->tables = NULL;
+    s->table_count = s->table_capacity = 0;
+}
+
+int ct_scan_finish(struct ct_scan *s) {
+    int status = ct_scan_follow_tables(s);
+    free_tables(s);
+    spread_return_users(s);
+    return status;
+}
+
 int ct_scan_run(struct ct_scan *s) {
     int status = run_scan(s, 0, s->func_count);
     if (!status)
-        spread_return_users(s);
+        status = ct_scan_finish(s);
+    if (status)
+        ct_scan_free(s);
     return status;
 }
 
@@ -121,9 +138,21 @@ static int join_tails(struct ct_scan *s, const struct ct_scan *part) {
     return 0;
 }
 
+static int join_tables(struct ct_scan *s, const struct ct_scan *part) {
+    size_t count = s->table_count + part->table_count;
+    struct ct_scan_table *tables = realloc(s->tables, (count + 1) * sizeof *tables);
+    if (!tables)
+        return CT_ERR_NO_MEMORY;
+    if (part->table_count)
+        memcpy(tables + s->table_count, part->tables, part->table_count * sizeof *tables);
+    s->tables = tables;
+    s->table_count = s->table_capacity = count;
+    return 0;
+}
+
 int ct_scan_join(struct ct_scan *s, struct ct_scan *part) {
     size_t words = map_words(s);
-    int status = join_loops(s, part), tails = join_tails(s, part);
+    int status = join_loops(s, part), tails = join_tails(s, part), tables = join_tables(s, part);
     for (size_t i = 0; i < s->func_count; i++)
         s->funcs[i].flags |= part->funcs[i].flags;
     join_maps(&s->landing, &part->landing, words);
@@ -133,8 +162,8 @@ int ct_scan_join(struct ct_scan *s, struct ct_scan *part) {
     free(part->funcs);
     part->funcs = NULL;
     ct_scan_free(part);
-    spread_return_users(s);
-    return status ? status : tails;
+    status = status ? status : tails;
+    return status ? status : tables;
 }
 
 void ct_scan_free(struct ct_scan *s) {
@@ -146,6 +175,7 @@ void ct_scan_free(struct ct_scan *s) {
     free(s->needy);
     free(s->loops);
     free(s->tails);
+    free_tables(s);
     s->tails = NULL;
     s->landing = s->foreign = s->referenced = s->taken = s->room = s->needy = NULL;
     s->loops = NULL;

@@ -44,6 +44,18 @@ struct ct_scan_tail {
     uint32_t function; /* index */
 };
 
+/* What the pass found out about jump tables; see ct_scan_follow_tables. In the order of functions. */
+enum ct_scan_table_kind {
+    CT_SCAN_TABLE_NAMED,  /* a function that jumps indirectly names this address: it may be a table */
+    CT_SCAN_TABLE_USED,   /* a jump takes its target from the table that begins here: this is certain */
+    CT_SCAN_TABLE_NEEDED, /* no address: the function must have a table */
+};
+struct ct_scan_table {
+    uint64_t address;
+    uint32_t function; /* index */
+    uint8_t kind;      /* enum ct_scan_table_kind */
+};
+
 struct ct_scan {
     const uint8_t *code;
     uint64_t start, end;
@@ -59,6 +71,8 @@ struct ct_scan {
     size_t loop_count, loop_capacity;
     struct ct_scan_tail *tails;
     size_t tail_count, tail_capacity;
+    struct ct_scan_table *tables; /* until they are followed */
+    size_t table_count, table_capacity;
     const bool *cancelled; /* read before each function, true: CT_ERR_TIMEOUT; NULL: cannot be cancelled */
     /* Readable data of the module, for jump tables. */
     const uint8_t *(*read)(void *arg, uint64_t address, size_t size);
@@ -71,13 +85,18 @@ void ct_scan_free(struct ct_scan *scan);
 
 /* The scan in parts, for several threads: each looks at the functions [first, end). `scan` is set up as for ct_scan_run
  * and must not change meanwhile; all threads call `read`. Parts that cover all functions are joined in their order,
- * into a scan with maps and loops of NULL and 0; a join ends the part, whatever it returns. */
+ * into a scan with maps and loops of NULL and 0; a join ends the part, whatever it returns. The scan is whole after
+ * ct_scan_finish. */
 int ct_scan_run_part(const struct ct_scan *scan, struct ct_scan *part, size_t first, size_t end);
 int ct_scan_join(struct ct_scan *scan, struct ct_scan *part);
+int ct_scan_finish(struct ct_scan *scan);
 
 /* Per instruction set: looks at functions [first, end) and at what is before each; if they include the last one, also
  * at what is after it. CT_ERR_UNSUPPORTED: functions overlap so much that it would take too long. */
 int ct_scan_walk(struct ct_scan *scan, size_t first, size_t end);
+/* Per instruction set: marks where the tables lead that the pass has found. Where a table ends is known only after all
+ * functions were looked at. */
+int ct_scan_follow_tables(struct ct_scan *scan);
 
 static inline bool ct_scan_bit(const struct ct_scan *s, const uint64_t *map, uint64_t address) {
     uint64_t i = address - s->start;

@@ -2,24 +2,20 @@
 /* The pass over a module's code, x86_64: see scan.h.
  *
  * It is linear, and starts afresh at every function. Marking too much is harmless (a patch avoids the place); missing a
- * landing place is not, so jump tables are followed and the bytes between functions are decoded too. The stack depth is
+ * landing place is not, so jump tables are followed (scan_tables_x64.c) and the bytes between functions are decoded too. The stack depth is
  * followed as far as straight code and forward branches allow, to notice functions that read their own return
  * address. */
 #include "base/grow.h"
 #include "hook/scan.h"
 #include "hook/scan_reals_x64.h"
+#include "hook/scan_tables_x64.h"
 #include <contrail/status.h>
 #include "isa/x64/decode.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_PENDING 32
-#define MAX_ENTRIES 4096
 #define LOW_MODULE  0x80000000ull /* below: addresses fit into displacements and immediates */
-#define NEAR_ENTRY  16
-/* Overlapping functions and tables with common entries are looked at again and again: this often for each byte. */
-#define WORK_LEAST  (4ull << 20)
-#define WORK_FACTOR 8ull
 
 enum {
     SYS_RT_SIGRETURN = 15,
@@ -48,11 +44,13 @@ struct walk {
     uint64_t *tables; /* what may be jump tables */
     size_t table_count, table_capacity;
     bool indirect_jump;
-    bool switch_jump;             /* an indirect jump that is no tail call: there must be a table */
-    bool unscrambles, sets_stack; /* signs of a longjmp */
-    int64_t last_eax;             /* the last constant put into eax, or -1 */
-    int64_t last_edi;             /* the last constant put into edi, or -1 */
-    uint64_t work_left;           /* bytes, and entries of tables, that may still be looked at */
+    bool switch_jump;                /* an indirect jump that is no tail call: there must be a table */
+    bool unscrambles, sets_stack;    /* signs of a longjmp */
+    int64_t last_eax;                /* the last constant put into eax, or -1 */
+    int64_t last_edi;                /* the last constant put into edi, or -1 */
+    uint64_t work_left;              /* bytes that may still be looked at */
+    uint64_t recent[CT_SCAN_RECENT]; /* the last instructions of straight code, the newest at recent_next - 1 */
+    unsigned recent_next;            /* how many there were */
     /* Signs of a stack trace that begins, in the present run of straight code: see note_trace. By base register. */
     uint16_t trace_first, trace_size;
     bool trace_top;
@@ -262,93 +260,11 @@ static void restart_depth(struct walk *w, uint64_t at) {
 
 /* ---- jump tables ---- */
 
-/* A table is read in pieces of this many entries, if that many are readable. */
-#define PIECE 64u
-
-struct table {
-    uint64_t address;
-    unsigned size; /* of an entry: a 32-bit offset from the table itself, or a 64-bit address */
-    const uint8_t *bytes;
-    unsigned first, count; /* entries that are at `bytes` */
-};
-
-static bool read_entries(const struct ct_scan *s, struct table *t, unsigned i) {
-    uint64_t address = t->address + (uint64_t)t->size * i;
-    t->first = i;
-    t->count = PIECE;
-    t->bytes = s->read(s->read_arg, address, (size_t)t->size * PIECE);
-    if (!t->bytes) {
-        t->count = 1;
-        t->bytes = s->read(s->read_arg, address, t->size);
-    }
-    return t->bytes != NULL;
-}
-
-/* False: the entry does not lead to code of this module. The end of a table is not known: what follows it is read too,
- * which of our own process a sanitizer would take for a mistake. */
-__attribute__((no_sanitize_address)) static bool table_entry(const struct ct_scan *s, struct table *t, unsigned i,
-                                                             uint64_t *target) {
-    if ((!t->bytes || i < t->first || i - t->first >= t->count) && !read_entries(s, t, i))
-        return false;
-    const uint8_t *p = t->bytes + (size_t)t->size * (i - t->first);
-    int32_t offset;
-    if (t->size == 8) {
-        memcpy(target, p, 8);
-    } else {
-        memcpy(&offset, p, 4);
-        *target = t->address + (uint64_t)(int64_t)offset;
-    }
-    return ct_scan_covers(s, *target);
-}
-
-/* Reading past the end of a table gives targets that make no sense. Near a function's entry, where they would matter, a
- * target counts only if it is the start of an instruction. */
-static bool is_plausible(const struct ct_scan *s, uint64_t target) {
-    size_t after = ct_scan_after(s, target);
-    if (!after || target - s->funcs[after - 1].start >= NEAR_ENTRY)
-        return true;
-    uint64_t at = s->funcs[after - 1].start;
-    struct ct_x64_insn insn;
-    while (at < target && !ct_x64_decode(ct_scan_bytes(s, at), (size_t)(s->end - at), &insn))
-        at += insn.length;
-    return at == target;
-}
-
-/* The table belongs to this function if one of its entries leads into it; others may lead to its cold part,
- * anywhere. */
-static bool follow_table(struct walk *w, uint64_t address, unsigned size) {
-    struct ct_scan *s = w->scan;
-    struct table table = {.address = address, .size = size};
-    bool own = false;
-    uint64_t target;
-    unsigned count = 0;
-    for (; count < MAX_ENTRIES && table_entry(s, &table, count, &target); count++)
-        own |= target > w->func->start && target < w->func->end;
-    w->work_left -= count < w->work_left ? count : w->work_left;
-    for (unsigned i = 0; own && i < count; i++)
-        if (table_entry(s, &table, i, &target) && !ct_scan_bit(s, s->foreign, target) && is_plausible(s, target))
-            note_foreign(s, target);
-    return own;
-}
-
 static int note_table(struct walk *w, uint64_t address) {
     if (!ct_grow(&w->tables, &w->table_capacity, w->table_count, sizeof *w->tables, 256))
         return CT_ERR_NO_MEMORY;
     w->tables[w->table_count++] = address;
     return 0;
-}
-
-/* The targets of a jump are not known: no place near the entry is safe. */
-static void expect_anything(struct walk *w) {
-    uint64_t at = w->func->start, end = w->func->end;
-    struct ct_x64_insn insn;
-    while (at < end && at < w->func->start + NEAR_ENTRY) {
-        if (at != w->func->start)
-            note_foreign(w->scan, at);
-        if (ct_x64_decode(ct_scan_bytes(w->scan, at), (size_t)(end - at), &insn))
-            return;
-        at += insn.length;
-    }
 }
 
 static int compare_addresses(const void *a, const void *b) {
@@ -367,17 +283,26 @@ static void sort_tables(struct walk *w) {
     w->table_count = kept;
 }
 
-static void end_function(struct walk *w) {
+/* Only a function that jumps through a register or memory has tables. */
+static int end_function(struct walk *w) {
     if (!w->func || !w->indirect_jump || !w->scan->read)
-        return;
-    bool found = false;
+        return 0;
+    size_t function = (size_t)(w->func - w->scan->funcs);
+    int status = 0;
     sort_tables(w);
-    for (size_t i = 0; i < w->table_count && w->work_left; i++) {
-        found |= follow_table(w, w->tables[i], 4);
-        found |= follow_table(w, w->tables[i], 8);
-    }
-    if (w->switch_jump && !found)
-        expect_anything(w);
+    for (size_t i = 0; i < w->table_count && !status; i++)
+        status = ct_scan_add_table(w->scan, function, w->tables[i], CT_SCAN_TABLE_NAMED);
+    if (w->switch_jump && !status)
+        status = ct_scan_add_table(w->scan, function, 0, CT_SCAN_TABLE_NEEDED);
+    return status;
+}
+
+/* A jump through a register whose table can be seen: where one table begins, the one before it ends. */
+static int note_dispatch(struct walk *w, uint64_t at) {
+    uint64_t address;
+    if (!w->func || !ct_scan_dispatch(w->scan, w->recent, w->recent_next, at, &address))
+        return 0;
+    return ct_scan_add_table(w->scan, (size_t)(w->func - w->scan->funcs), address, CT_SCAN_TABLE_USED);
 }
 
 /* ---- the pass ---- */
@@ -394,7 +319,7 @@ static void begin_function(struct walk *w, struct ct_scan_func *func) {
     w->trace_top = false;
     for (unsigned i = 0; i < MAX_PENDING; i++)
         w->pending[i].target = 0;
-    w->pending_next = 0;
+    w->pending_next = w->recent_next = 0;
 }
 
 /* What an instruction refers to may be a table of jump targets, or code that is jumped to later. */
@@ -519,7 +444,7 @@ static int visit_insn(struct walk *w, const struct ct_x64_insn *insn, uint64_t a
         if (w->func && !insn->rip_relative)
             w->func->flags |= CT_SCAN_INDIRECT;
         restart_depth(w, at + insn->length);
-        return note_references(w, insn, at);
+        return insn->modrm >> 6 == 3 ? note_dispatch(w, at) : note_references(w, insn, at);
     case CT_INSN_RET:
         if (w->func && insn->imm > 0)
             w->func->flags |= CT_SCAN_POPS_ARGUMENTS;
@@ -575,6 +500,7 @@ static int walk_range(struct walk *w, uint64_t from, uint64_t to) {
             return status;
         if (insn.kind != CT_INSN_NOP)
             falls = falls_through(&insn);
+        w->recent[w->recent_next++ % CT_SCAN_RECENT] = at;
         at += insn.length;
     }
     if (falls) /* what is after it is not padding */
@@ -594,7 +520,7 @@ int ct_scan_walk(struct ct_scan *s, size_t first, size_t end_index) {
     if (!w)
         return CT_ERR_NO_MEMORY;
     w->scan = s;
-    w->work_left = WORK_LEAST + WORK_FACTOR * (s->end - s->start);
+    w->work_left = ct_scan_work(s);
     uint64_t at = s->start;
     int status = 0;
     for (size_t i = 0; i < first; i++)
@@ -618,7 +544,8 @@ int ct_scan_walk(struct ct_scan *s, size_t first, size_t end_index) {
         begin_function(w, func);
         status = walk_range(w, start, end);
         note_clone_behind(w, end);
-        end_function(w);
+        if (!status)
+            status = end_function(w);
         if (!w->work_left)
             status = CT_ERR_UNSUPPORTED;
         at = end > at ? end : at;

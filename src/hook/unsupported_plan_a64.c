@@ -10,6 +10,11 @@ int ct_scan_walk(struct ct_scan *scan, size_t first, size_t end) {
     return CT_ERR_UNSUPPORTED;
 }
 
+int ct_scan_follow_tables(struct ct_scan *scan) {
+    (void)scan;
+    return 0;
+}
+
 uint64_t ct_plan_moved(const struct ct_plan *plan, uint64_t pc, bool in_call) {
     (void)plan, (void)pc, (void)in_call;
     return 0;

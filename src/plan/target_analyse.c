@@ -125,6 +125,8 @@ static int join_parts(struct ct_target_analysis *a) {
         status = status ? status : a->parts[i].status;
     for (size_t i = 0; i < a->part_count && !status; i++)
         status = ct_scan_join(&a->scans[a->parts[i].text], &a->parts[i].scan);
+    for (size_t i = 0; i < a->source->text_count && !status; i++)
+        status = ct_scan_finish(&a->scans[i]);
     for (size_t i = 0; i < a->source->text_count; i++)
         a->loops += a->scans[i].loop_count;
     return status;

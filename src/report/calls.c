@@ -5,6 +5,7 @@
 #include "report/fits.h"
 #include "report/scan_skip.h"
 #include "trace/reader.h"
+#include "trace/summary.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,7 +132,14 @@ static void on_event(struct search *s, const struct ct_trace_event *event) {
     }
 }
 
+static bool is_needed(void *arg, const struct ct_summary *summary, size_t span) {
+    const struct search *s = arg;
+    return ct_fits_between(s->fits, s->thread, ct_summary_span(summary, span)->first_seq,
+                           ct_summary_span_end(summary, span));
+}
+
 static int read_thread(struct search *s, const struct ct_facts *facts, const struct ct_select *select, size_t thread) {
+    static const struct ct_scan_spans spans = {.needed = is_needed};
     struct ct_scan scan;
     struct ct_trace_event event;
     struct ct_frame frame;
@@ -146,13 +154,14 @@ static int read_thread(struct search *s, const struct ct_facts *facts, const str
                                                              .lost = on_lost,
                                                              .entry_only = is_entry_only,
                                                              .arg = s,
+                                                             .spans = s->fits ? &spans : NULL,
                                                              .least_ns = s->least_ns});
     while (!status && !s->failed && ct_scan_next(&scan, &event))
         on_event(s, &event);
     uint64_t end_ns = status ? 0 : ct_scan_end(&scan);
     while (!status && ct_frames_take(&s->frames, end_ns, &frame))
         on_call_end(s, &frame, end_ns, true);
-    s->calls->fitting += scan.left_out;
+    s->calls->fitting += s->fits ? 0 : scan.left_out;
     ct_scan_close(&scan);
     return status ? status : s->failed ? CT_ERR_NO_MEMORY : 0;
 }

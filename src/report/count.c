@@ -3,6 +3,7 @@
  *
  * A frame's `user` is its tally, so that a return needs no look-up. */
 #include "report/count.h"
+#include "trace/summary.h"
 
 static struct ct_tally *tally_of(struct ct_counter *c, uint64_t function) {
     struct ct_tally *tally = ct_tally_get(c->tallies, c->process, function);
@@ -136,7 +137,14 @@ static bool is_entry_only(void *arg, size_t process, uint64_t function) {
     return tally && tally->entry_only;
 }
 
+static bool is_needed(void *arg, const struct ct_summary *summary, size_t span) {
+    const struct ct_counter *c = arg;
+    return ct_fits_between(c->fits, c->thread, ct_summary_span(summary, span)->first_seq,
+                           ct_summary_span_end(summary, span));
+}
+
 int ct_count_thread(struct ct_counter *c, size_t thread) {
+    static const struct ct_scan_spans spans = {.needed = is_needed};
     struct ct_scan scan;
     struct ct_trace_event event;
     c->thread = thread;
@@ -150,6 +158,7 @@ int ct_count_thread(struct ct_counter *c, size_t thread) {
                                                              .lost = on_lost,
                                                              .entry_only = is_entry_only,
                                                              .arg = c,
+                                                             .spans = c->fits ? &spans : NULL,
                                                              .names = c->names});
     if (!status)
         count_inherited(c);
@@ -163,6 +172,7 @@ int ct_count_thread(struct ct_counter *c, size_t thread) {
     if (!status) {
         count_open(c, ct_scan_end(&scan));
         count_gaps(c, &scan);
+        c->totals.events += scan.left_out_events;
         c->totals.threads++;
         c->totals.waited_ns += ct_scan_waited(&scan);
         c->totals.cpu_threads += ct_scan_has_cpu(&scan);

@@ -2,7 +2,7 @@
 /* Which calls fit a selection: one pass over the selected threads, see fits.h. */
 #include "report/fits.h"
 #include "base/grow.h"
-#include "report/function_cache.h"
+#include "report/fits_skip.h"
 #include "report/scan.h"
 #include "report/where.h"
 #include <stdlib.h>
@@ -39,6 +39,7 @@ struct pass {
     struct ct_where_values values;
     struct ct_frames frames;
     struct record *free_records;
+    struct ct_fits_skip skip;
     /* the thread that is being read */
     size_t thread;
     const struct ct_trace_thread *info;
@@ -69,6 +70,32 @@ bool ct_fits_marked(const struct ct_fits *fits, size_t thread, uint64_t sequence
 
 bool ct_fits_marked_kept(const struct ct_fits *fits, size_t thread, uint64_t sequence) {
     return has_mark(&fits->kept[thread], sequence);
+}
+
+/* The bits of a word from `first` up to `end`. */
+static uint64_t bits_between(uint64_t first, uint64_t end) {
+    uint64_t high = end < WORD_BITS ? (UINT64_C(1) << end) - 1 : UINT64_MAX;
+    return high & UINT64_MAX << first;
+}
+
+static bool has_marks(const struct marks *m, uint64_t first, uint64_t end) {
+    while (first < end) {
+        uint64_t chunk = first / CHUNK_BITS, next = (chunk + 1) * CHUNK_BITS;
+        if (chunk >= m->count)
+            return false;
+        if (m->chunks[chunk]) {
+            uint64_t word = first / WORD_BITS * WORD_BITS;
+            next = word + WORD_BITS;
+            if (m->chunks[chunk][word % CHUNK_BITS / WORD_BITS] & bits_between(first - word, end - word))
+                return true;
+        }
+        first = next;
+    }
+    return false;
+}
+
+bool ct_fits_between(const struct ct_fits *fits, size_t thread, uint64_t first, uint64_t end) {
+    return !fits || has_marks(&fits->fit[thread], first, end);
 }
 
 static void mark_fit(struct pass *p, uint64_t sequence) {
@@ -132,6 +159,11 @@ static void begin_call(struct pass *p, struct ct_frame *frame, const struct ct_c
     r->candidate = ask(p, known, &call) != CT_WHERE_NO;
 }
 
+static void release_record(struct pass *p, struct record *r) {
+    r->next = p->free_records;
+    p->free_records = r;
+}
+
 /* The call has ended at this time; 0: nobody knows when. */
 static void end_call(struct pass *p, const struct ct_frame *frame, uint64_t end_ns) {
     struct record *r = frame->user, *caller = record_at(p, ct_frames_caller(&p->frames, frame));
@@ -158,8 +190,7 @@ static void end_call(struct pass *p, const struct ct_frame *frame, uint64_t end_
         if (caller)
             caller->kept = true;
     }
-    r->next = p->free_records;
-    p->free_records = r;
+    release_record(p, r);
 }
 
 static void on_lost(void *arg, struct ct_frame *frame) {
@@ -195,6 +226,35 @@ static void on_event(struct pass *p, const struct ct_trace_event *event) {
     }
 }
 
+/* ---- events that are left out ---- */
+
+static bool is_needed(void *arg, const struct ct_summary *summary, size_t span) {
+    struct pass *p = arg;
+    return p->failed || ct_fits_skip_needs(&p->skip, summary, span);
+}
+
+/* The end of a call that is kept gets a mark. */
+static bool stays(void *arg, const struct ct_frame *frame) {
+    const struct record *r = frame->user;
+    (void)arg;
+    return r && r->kept;
+}
+
+static void on_closed(void *arg, struct ct_frame *frame) {
+    if (frame->user)
+        release_record(arg, frame->user);
+}
+
+static void on_opened(void *arg, struct ct_frame *frame) {
+    struct pass *p = arg;
+    const struct ct_cached_function *known = function_of(p, frame->function);
+    if (known)
+        begin_call(p, frame, known);
+}
+
+static const struct ct_scan_spans left_out = {
+    .needed = is_needed, .stays = stays, .closed = on_closed, .opened = on_opened};
+
 /* ---- threads ---- */
 
 static bool is_entry_only(void *arg, size_t process, uint64_t function) {
@@ -210,6 +270,7 @@ static int read_thread(struct pass *p, const struct ct_facts *facts, size_t thre
     p->thread = thread;
     p->info = ct_trace_thread_at(p->trace, thread);
     p->event = NULL;
+    bool skips = ct_fits_skip_begin(&p->skip, thread);
     int status = ct_scan_open(&scan, &(struct ct_scan_setup){.trace = p->trace,
                                                              .facts = facts,
                                                              .thread = thread,
@@ -218,12 +279,10 @@ static int read_thread(struct pass *p, const struct ct_facts *facts, size_t thre
                                                              .frames = &p->frames,
                                                              .lost = on_lost,
                                                              .entry_only = is_entry_only,
+                                                             .spans = skips ? &left_out : NULL,
                                                              .arg = p});
-    while (!status && !p->failed && (open = ct_frames_next(&p->frames, open))) {
-        const struct ct_cached_function *known = function_of(p, open->function);
-        if (known)
-            begin_call(p, open, known);
-    }
+    while (!status && !p->failed && (open = ct_frames_next(&p->frames, open)))
+        on_opened(p, open);
     p->event = &event;
     while (!status && !p->failed && ct_scan_next(&scan, &event))
         on_event(p, &event);
@@ -232,6 +291,7 @@ static int read_thread(struct pass *p, const struct ct_facts *facts, size_t thre
     while (!status && ct_frames_take(&p->frames, end_ns, &frame))
         end_call(p, &frame, end_ns);
     ct_scan_close(&scan);
+    ct_fits_skip_end(&p->skip);
     return status ? status : p->failed ? CT_ERR_NO_MEMORY : 0;
 }
 
@@ -256,7 +316,7 @@ static int read_threads(struct pass *p, const struct ct_facts *facts, const char
 
 /* ---- all ---- */
 
-static bool is_needed(const struct ct_select *s, enum ct_fits_words words) {
+static bool has_to_read(const struct ct_select *s, enum ct_fits_words words) {
     if (s->where)
         return true;
     if (words == CT_FITS_WHERE)
@@ -267,7 +327,7 @@ static bool is_needed(const struct ct_select *s, enum ct_fits_words words) {
 int ct_fits_make(struct ct_fits **out, struct ct_trace *trace, const struct ct_facts *facts,
                  const struct ct_select *select, enum ct_fits_words words, const char *const *directories) {
     *out = NULL;
-    if (!is_needed(select, words))
+    if (!has_to_read(select, words))
         return 0;
     struct ct_fits *fits = calloc(1, sizeof *fits);
     if (!fits)
@@ -283,7 +343,8 @@ int ct_fits_make(struct ct_fits **out, struct ct_trace *trace, const struct ct_f
                            .select = select,
                            .words = words,
                            .names = {.trace = trace, .select = select},
-                           .values.detail = CT_TRACE_NO_DETAIL};
+                           .values.detail = CT_TRACE_NO_DETAIL,
+                           .skip = {trace, facts, select, words, &p->names}};
         status = read_threads(p, facts, directories);
     }
     free(p);

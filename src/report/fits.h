@@ -29,6 +29,8 @@ int ct_fits_make(struct ct_fits **out, struct ct_trace *trace, const struct ct_f
 void ct_fits_free(struct ct_fits *fits);
 /* How many events are kept. */
 uint64_t ct_fits_kept(const struct ct_fits *fits);
+/* True when one of these events is the call or the end of a call that fits; always with `fits` NULL. */
+bool ct_fits_between(const struct ct_fits *fits, size_t thread, uint64_t first, uint64_t end);
 
 /* The slow paths of ct_fits_call and ct_fits_keeps. */
 bool ct_fits_marked(const struct ct_fits *fits, size_t thread, uint64_t sequence);

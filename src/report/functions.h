@@ -93,9 +93,10 @@ int ct_report_arrange(struct ct_report *report, const struct ct_trace *trace, co
 struct ct_json;
 struct ct_output;
 struct ct_values;
-/* `values`: arguments and results of the functions (values.h); may be NULL. */
+struct ct_unhooked_list;
+/* `values`: arguments and results of the functions (values.h); `unhooked`: see unhooked.h. Both may be NULL. */
 void ct_report_json(const struct ct_report *report, const struct ct_trace *trace, const struct ct_values *values,
-                    struct ct_json *json);
+                    const struct ct_unhooked_list *unhooked, struct ct_json *json);
 /* Writes lines after a header line, quoted as in RFC 4180. */
 void ct_report_csv(const struct ct_report *report, bool per_thread, const struct ct_trace *trace,
                    struct ct_output *output);

@@ -2,6 +2,7 @@
 /* The report as JSON and as CSV. */
 #include "report/functions.h"
 #include "report/output.h"
+#include "report/unhooked.h"
 #include "report/values.h"
 #include "symbols/demangle.h"
 #include "base/json_write.h"
@@ -83,7 +84,7 @@ static void row_json(const struct ct_report_row *row, size_t time_columns, const
 }
 
 void ct_report_json(const struct ct_report *r, const struct ct_trace *trace, const struct ct_values *values,
-                    struct ct_json *json) {
+                    const struct ct_unhooked_list *unhooked, struct ct_json *json) {
     ct_json_begin(json, NULL, '{');
     ct_json_string(json, "trace", ct_trace_path(trace));
     ct_json_number(json, "threads", r->threads);
@@ -103,6 +104,8 @@ void ct_report_json(const struct ct_report *r, const struct ct_trace *trace, con
     for (size_t i = 0; i < r->row_count; i++)
         row_json(&r->rows[i], time_count(r), trace, values && i < values->row_count ? &values->rows[i] : NULL, json);
     ct_json_end(json, ']');
+    if (unhooked)
+        ct_unhooked_json(unhooked, json);
     ct_json_end(json, '}');
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int add_mark(struct ct_marks *m, uint64_t time_ns, const char *label) {
+int ct_marks_add(struct ct_marks *m, uint64_t time_ns, const char *label) {
     struct ct_mark *items = realloc(m->items, (m->count + 1) * sizeof *items);
     char *copy = strdup(label);
     m->items = items ? items : m->items;
@@ -36,7 +36,7 @@ static int read_process(struct ct_marks *m, const struct ct_json_node *root) {
             uint64_t time_ns = ct_json_u64(ct_json_get(r, "first_ns", NULL), 0);
             if (strcmp(ct_json_text(ct_json_get(r, "trigger", NULL), ""), "manual") != 0 || is_listed(m, before, label))
                 continue;
-            int status = add_mark(m, time_ns, label);
+            int status = ct_marks_add(m, time_ns, label);
             if (status)
                 return status;
         }
@@ -66,6 +66,15 @@ int ct_marks_read(struct ct_marks *out, const struct ct_trace *trace) {
     else if (out->count)
         qsort(out->items, out->count, sizeof *out->items, by_time);
     return status;
+}
+
+const struct ct_mark *ct_marks_next(struct ct_marks *m, uint64_t until_ns) {
+    return m->next < m->count && m->items[m->next].time_ns <= until_ns ? &m->items[m->next++] : NULL;
+}
+
+void ct_marks_skip(struct ct_marks *m, uint64_t before_ns) {
+    while (m->next < m->count && m->items[m->next].time_ns < before_ns)
+        m->next++;
 }
 
 void ct_marks_free(struct ct_marks *m) {

@@ -397,6 +397,8 @@ static bool is_entry_only(void *arg, size_t process, uint64_t function) {
 
 int ct_replay_resume(struct ct_replay_source *s) {
     for (struct ct_frame *frame = NULL; (frame = ct_frames_next(&s->frames, frame));) {
+        if (frame->user)
+            continue;
         const struct ct_cached_function *known = ct_function_cache_get(&s->replay->known, s->process, frame->function);
         s->event = (struct ct_trace_event){.timestamp_ns = frame->began_ns,
                                            .function_id = frame->function,
@@ -480,7 +482,7 @@ static int open_sources(struct ct_replay_run *r) {
         return status;
     if (chosen && r->options->blocks)
         return open_with_code(r);
-    if (chosen && (r->options->select.from_ns || r->options->select.functions))
+    if (chosen && (r->options->select.from_ns || r->options->select.functions || r->fits))
         return open_range(r);
     if (chosen == 1)
         return ct_trace_cursor_open_thread(&r->cursor, r->trace, last, 0);

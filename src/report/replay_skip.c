@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The replay of selected functions leaves out spans of large threads that have none of them, nor anything else that is
- * shown (gaps, signals), as long as no selected call is open. It continues at the last place before the next span that
- * is needed where the summary knows the open calls. */
+ * shown (gaps, signals), as long as no selected call is open. Where calls were selected one by one (fits.h), it leaves
+ * out spans in which none of them begins or ends. It continues at the last place before the next span that is needed
+ * where the summary knows the open calls. */
 #include "report/replay_internal.h"
 #include "trace/summary.h"
 #include <stdlib.h>
@@ -21,13 +22,19 @@ static bool is_needed(const struct ct_replay_source *s, size_t span) {
     bool gap = s->gap < s->gap_count && s->gaps[s->gap].at < ct_summary_span_end(skip->summary, span);
     if (span + 1 >= ct_summary_span_count(skip->summary) || ct_summary_span(skip->summary, span)->signals || gap)
         return true;
+    if (s->replay->fits)
+        return ct_fits_between(s->replay->fits, s->thread, ct_summary_span(skip->summary, span)->first_seq,
+                               ct_summary_span_end(skip->summary, span));
     for (size_t i = 0; i < skip->count; i++)
         if (ct_summary_may_have(skip->summary, span, skip->functions[i]))
             return true;
     return false;
 }
 
+/* All that is below an open call is shown. */
 static bool is_inside(const struct ct_replay_source *s) {
+    if (s->replay->fits)
+        return false;
     for (const struct ct_frame *frame = NULL; (frame = ct_frames_next(&s->frames, frame));) {
         const struct ct_replay_call *call = frame->user;
         if (call && call->inside)
@@ -38,6 +45,19 @@ static bool is_inside(const struct ct_replay_source *s) {
 
 /* ---- skipping ---- */
 
+/* Calls that are still open stay; the others were not shown. Both lists are in the order of calls. */
+static void hand_over(struct ct_replay_source *s, struct ct_frames *fresh) {
+    struct ct_frame *to = ct_frames_next(fresh, NULL);
+    for (struct ct_frame *from = NULL; (from = ct_frames_next(&s->frames, from));) {
+        while (to && to->sequence < from->sequence)
+            to = ct_frames_next(fresh, to);
+        if (s->replay->fits && to && to->sequence == from->sequence)
+            to->user = from->user;
+        else if (from->user)
+            ct_replay_discard(&s->replay->lines, from->user);
+    }
+}
+
 /* Replaces the frames by those at the start; they stay as they are when that fails. */
 static bool resume(struct ct_replay_source *s, size_t start) {
     struct ct_frames fresh = {0};
@@ -47,9 +67,7 @@ static bool resume(struct ct_replay_source *s, size_t start) {
         ct_frames_free(&fresh);
         return false;
     }
-    for (struct ct_frame *frame = NULL; (frame = ct_frames_next(&s->frames, frame));)
-        if (frame->user)
-            ct_replay_discard(&s->replay->lines, frame->user);
+    hand_over(s, &fresh);
     ct_frames_free(&s->frames);
     s->frames = fresh;
     s->last_ns = ct_summary_start_last_ns(s->skip->summary, start);
@@ -98,7 +116,7 @@ int ct_replay_skip_open(struct ct_replay_source *s, uint64_t first) {
     struct ct_summary *summary;
     const struct ct_trace_thread *thread = ct_trace_thread_at(r->trace, s->thread);
     s->boundary = UINT64_MAX;
-    if (!r->options->select.functions || r->fits || r->options->one || r->options->blocks ||
+    if ((!r->options->select.functions && !r->fits) || r->options->one || r->options->blocks ||
         !ct_summary_is_worth(r->trace, thread->event_count))
         return 0;
     const struct ct_summary_options options = {.facts = &r->facts, .once = true};
@@ -111,7 +129,7 @@ int ct_replay_skip_open(struct ct_replay_source *s, uint64_t first) {
         return CT_ERR_NO_MEMORY;
     }
     s->skip->summary = summary;
-    if (find_functions(s) && ct_summary_is_ordered(summary) && ct_summary_span_count(summary))
+    if ((r->fits || find_functions(s)) && ct_summary_is_ordered(summary) && ct_summary_span_count(summary))
         ct_replay_skip_next(s, first > thread->first_sequence ? first : thread->first_sequence);
     return 0;
 }

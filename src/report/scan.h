@@ -19,6 +19,20 @@
 #include "trace/frames.h"
 #include <pthread.h>
 
+struct ct_summary;
+
+/* Which spans of a thread a reader needs, and what it does when some are left out. The last span, and spans with gaps,
+ * signals or lost ends, are never left out. */
+struct ct_scan_spans {
+    bool (*needed)(void *arg, const struct ct_summary *summary, size_t span);
+    /* True: the reader needs to see the end of this frame. NULL: needed spans have all such ends. */
+    bool (*stays)(void *arg, const struct ct_frame *frame);
+    /* The frame was closed in a part that was left out. NULL: that does not matter. */
+    void (*closed)(void *arg, struct ct_frame *frame);
+    /* The frame was opened there, and has no `user` yet; oldest first. NULL: that does not matter. */
+    void (*opened)(void *arg, struct ct_frame *frame);
+};
+
 struct ct_scan_setup {
     struct ct_trace *trace;
     const struct ct_facts *facts;
@@ -34,7 +48,10 @@ struct ct_scan_setup {
     /* Only calls that take this long matter, of the whole thread: others may be left out with all their events. The
      * reader looks at ends alone, gives frames no `user`, and opens the scan by ct_scan_open. 0: all calls. */
     uint64_t least_ns;
-    pthread_mutex_t *names; /* held while functions are looked up; NULL: nobody else uses the trace */
+    /* For readers that look for some calls only, and open the scan by ct_scan_open; not with from_ns. Spans of a large
+     * thread may be left out: the open frames change then, and those that stay keep their `user`. */
+    const struct ct_scan_spans *spans; /* NULL: all events are read */
+    pthread_mutex_t *names;            /* held while functions are looked up; NULL: nobody else uses the trace */
 };
 
 struct ct_scan {
@@ -42,12 +59,13 @@ struct ct_scan {
     uint64_t next; /* position of the first event of the range; of ct_scan_next: of the next event */
     size_t gap;    /* gaps of the thread before the next event; those before the range do not count as passed */
     size_t first_gap;
-    uint64_t gap_ns;   /* time in the gaps that were passed */
-    uint64_t first_ns; /* time of the first event in the range, or the beginning of the range; 0: none yet */
-    uint64_t last_ns;  /* time of the last event, in the range */
-    uint64_t now_ns;   /* time of the event that is being read: when frames are lost in a gap before it */
-    bool past;         /* there are events after the range */
-    uint64_t left_out; /* calls that have ended in events that were left out */
+    uint64_t gap_ns;          /* time in the gaps that were passed */
+    uint64_t first_ns;        /* time of the first event in the range, or the beginning of the range; 0: none yet */
+    uint64_t last_ns;         /* time of the last event, in the range */
+    uint64_t now_ns;          /* time of the event that is being read: when frames are lost in a gap before it */
+    bool past;                /* there are events after the range */
+    uint64_t left_out;        /* calls that have ended in events that were left out */
+    uint64_t left_out_events; /* these events */
     /* private */
     const struct ct_thread_facts *facts;
     struct ct_trace_cursor *cursor;
@@ -56,6 +74,7 @@ struct ct_scan {
     bool has_waiting;
     struct ct_summary *summary; /* NULL: every event is read */
     uint64_t boundary;          /* ct_scan_skip_next is called before the event at this position */
+    size_t needed;              /* the next span that is needed */
 };
 
 /* Begins the frames and gives them the calls that are open at from_ns; sets `next`, `gap` and `last_ns`. For readers of

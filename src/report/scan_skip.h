@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scans that look for long calls only (ct_scan_setup.least_ns), and how long these are. */
+/* Scans that leave events out (ct_scan_setup: least_ns, spans), and how long the longest calls are. */
 #ifndef CT_REPORT_SCAN_SKIP_H
 #define CT_REPORT_SCAN_SKIP_H
 

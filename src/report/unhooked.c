@@ -3,6 +3,7 @@
  * code is read from the module's file, and branches to the start of a function without a hook are what is looked for.
  * Callers are taken module by module, so that one file is open at a time. */
 #include "report/unhooked.h"
+#include "base/json_write.h"
 #include "base/grow.h"
 #include "report/info.h"
 #include "symbols/branches.h"
@@ -185,4 +186,23 @@ int ct_unhooked_find(struct ct_unhooked_list *out, const struct ct_trace *trace,
 void ct_unhooked_free(struct ct_unhooked_list *list) {
     free(list->items);
     *list = (struct ct_unhooked_list){0};
+}
+
+void ct_unhooked_json(const struct ct_unhooked_list *list, struct ct_json *json) {
+    ct_json_begin(json, "not_hooked", '[');
+    for (size_t i = 0; i < list->count; i++) {
+        const struct ct_unhooked *u = &list->items[i];
+        ct_json_begin(json, NULL, '{');
+        ct_json_string(json, "name", u->function->name);
+        ct_json_string(json, "module", u->function->module);
+        ct_json_string(json, "reason", u->function->skip);
+        ct_json_begin(json, "caller", '{');
+        ct_json_string(json, "name", u->caller->name);
+        ct_json_number(json, "calls", u->caller->calls);
+        if (u->caller->timed)
+            ct_json_number(json, "self_ns", u->caller->self_ns);
+        ct_json_end(json, '}');
+        ct_json_end(json, '}');
+    }
+    ct_json_end(json, ']');
 }

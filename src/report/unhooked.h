@@ -25,5 +25,7 @@ struct ct_unhooked_list {
 int ct_unhooked_find(struct ct_unhooked_list *out, const struct ct_trace *trace, const struct ct_report *report,
                      const char *const *directories);
 void ct_unhooked_free(struct ct_unhooked_list *list);
+/* Adds the key "not_hooked" to an object: all of them, with their reasons and callers. */
+void ct_unhooked_json(const struct ct_unhooked_list *list, struct ct_json *json);
 
 #endif

@@ -48,6 +48,17 @@ static enum ct_where_answer compare_whole(const struct ct_where_node *n, __int12
     return by_order(n, (field > value) - (field < value));
 }
 
+/* The answer for all numbers from `low` to `high`, when it is the same one. */
+static enum ct_where_answer compare_range(const struct ct_where_node *n, uint64_t low, uint64_t high) {
+    struct ct_where_node less = *n, greater = *n;
+    less.op = CT_WHERE_LESS;
+    greater.op = CT_WHERE_GREATER;
+    bool below = compare_whole(&less, high) == CT_WHERE_YES, above = compare_whole(&greater, low) == CT_WHERE_YES;
+    if (below || above)
+        return by_order(n, below ? -1 : 1);
+    return low == high ? compare_whole(n, low) : CT_WHERE_UNKNOWN;
+}
+
 static enum ct_where_answer compare_text(const struct ct_where_node *n, const char *field) {
     if (n->op == CT_WHERE_LIKE)
         return answer(!fnmatch(n->glob, field, 0));
@@ -65,6 +76,8 @@ static bool match_name(const struct ct_where_node *n, const struct ct_cached_fun
 static enum ct_where_answer compare_name(const struct ct_where_node *n, const struct ct_where_call *c) {
     uint64_t bit = n->slot_bit ? UINT64_C(1) << (n->slot_bit - 1) : 0;
     bool fits;
+    if (!c->function)
+        return CT_WHERE_UNKNOWN;
     if (c->memory && (c->memory->known & bit)) {
         fits = c->memory->fits & bit;
     } else {
@@ -141,6 +154,18 @@ static enum ct_where_answer compare_argument(const struct ct_where *w, const str
     return CT_WHERE_UNKNOWN;
 }
 
+static enum ct_where_answer compare_time(const struct ct_where_node *n, const struct ct_where_call *c, uint64_t ns) {
+    if (c->bounds)
+        return compare_range(n, 0, c->bounds->longest_ns);
+    return c->ended ? compare_whole(n, ns) : CT_WHERE_UNKNOWN;
+}
+
+static enum ct_where_answer compare_depth(const struct ct_where_node *n, const struct ct_where_call *c) {
+    if (c->bounds)
+        return compare_range(n, c->bounds->low, c->bounds->high);
+    return compare_whole(n, c->depth & ATF_DEPTH_OTHER ? ATF_DEPTH_PLACE(c->depth) : c->depth);
+}
+
 static enum ct_where_answer compare(const struct ct_where *w, const struct ct_where_node *n,
                                     const struct ct_where_call *c) {
     switch (n->field) {
@@ -148,9 +173,9 @@ static enum ct_where_answer compare(const struct ct_where *w, const struct ct_wh
     case CT_WHERE_MODULE:
         return compare_name(n, c);
     case CT_WHERE_DURATION:
-        return c->ended ? compare_whole(n, c->duration_ns) : CT_WHERE_UNKNOWN;
+        return compare_time(n, c, c->duration_ns);
     case CT_WHERE_SELF:
-        return c->ended ? compare_whole(n, c->self_ns) : CT_WHERE_UNKNOWN;
+        return compare_time(n, c, c->self_ns);
     case CT_WHERE_RESULT:
         return compare_result(n, c);
     case CT_WHERE_ERRNO:
@@ -158,7 +183,7 @@ static enum ct_where_answer compare(const struct ct_where *w, const struct ct_wh
     case CT_WHERE_THREAD:
         return n->type == CT_WHERE_TEXT ? compare_text(n, c->thread_name) : compare_whole(n, c->tid);
     case CT_WHERE_DEPTH:
-        return compare_whole(n, c->depth & ATF_DEPTH_OTHER ? ATF_DEPTH_PLACE(c->depth) : c->depth);
+        return compare_depth(n, c);
     case CT_WHERE_ARGUMENT:
         return compare_argument(w, n, c);
     }
@@ -187,13 +212,23 @@ enum ct_where_answer ct_where_fits(const struct ct_where *w, const struct ct_whe
     return w ? evaluate(w, w->root, c) : CT_WHERE_YES;
 }
 
-bool ct_where_needs_values(const struct ct_where *w) {
+static bool is_value(const struct ct_where_node *n) {
+    return n->field == CT_WHERE_RESULT || n->field == CT_WHERE_ERRNO || n->field == CT_WHERE_ARGUMENT;
+}
+
+static bool has_comparison(const struct ct_where *w, bool of_values) {
     for (size_t i = 0; w && i < w->count; i++)
-        if (w->nodes[i].kind == CT_WHERE_COMPARE &&
-            (w->nodes[i].field == CT_WHERE_RESULT || w->nodes[i].field == CT_WHERE_ERRNO ||
-             w->nodes[i].field == CT_WHERE_ARGUMENT))
+        if (w->nodes[i].kind == CT_WHERE_COMPARE && is_value(&w->nodes[i]) == of_values)
             return true;
     return false;
+}
+
+bool ct_where_needs_values(const struct ct_where *w) {
+    return has_comparison(w, true);
+}
+
+bool ct_where_needs_more_than_values(const struct ct_where *w) {
+    return has_comparison(w, false);
 }
 
 const char *ct_where_unseen(const struct ct_where *w) {

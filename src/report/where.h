@@ -38,9 +38,18 @@ void ct_where_free(struct ct_where *where);
 
 /* True when arguments or results decide: they are in detail records. */
 bool ct_where_needs_values(const struct ct_where *where);
+/* True when something else decides. */
+bool ct_where_needs_more_than_values(const struct ct_where *where);
 /* An argument that the condition names without "arg.", and that no call had so far: it may be a misspelt field. NULL:
  * none. */
 const char *ct_where_unseen(const struct ct_where *where);
+
+/* A name without "arg." that no selected function has a parameter for, as far as debug information is there: it is a
+ * misspelt field. *name NULL: none. */
+int ct_where_find_stranger(const struct ct_where *where, struct ct_trace *trace, const struct ct_select *select,
+                           const char *const *directories, const char **name);
+/* The names of fields, for suggestions; NULL after the last one. */
+const char *ct_where_field_name(const void *unused, size_t i);
 
 /* What is known of a function, so that its name is matched once. Zeroed at first. */
 struct ct_where_memory {
@@ -48,10 +57,17 @@ struct ct_where_memory {
     uint64_t known, fits; /* a bit for each comparison with a name */
 };
 
+/* What is known of some calls without looking at them. */
+struct ct_where_bounds {
+    uint64_t longest_ns; /* none takes longer */
+    uint32_t low, high;  /* none is outside these depths */
+};
+
 /* A call, as far as it is known. */
 struct ct_where_call {
-    const struct ct_cached_function *function;
-    struct ct_where_memory *memory; /* of the function; NULL: none */
+    const struct ct_where_bounds *bounds;      /* not NULL: one of these calls, nobody knows which */
+    const struct ct_cached_function *function; /* with bounds, NULL: of any function */
+    struct ct_where_memory *memory;            /* of the function; NULL: none */
     const char *thread_name;
     uint32_t tid;
     uint32_t depth; /* as recorded */
@@ -72,6 +88,7 @@ struct ct_where_values {
 };
 
 enum ct_where_answer { CT_WHERE_NO, CT_WHERE_YES, CT_WHERE_UNKNOWN };
+/* With bounds: NO when no such call fits, UNKNOWN when one may. */
 enum ct_where_answer ct_where_fits(const struct ct_where *where, const struct ct_where_call *call);
 
 #endif

@@ -213,7 +213,6 @@ static void mark_one(void *arg, struct ct_recording *r) {
     struct mark_task *t = arg;
     if (!r->remote || !r->times.resumed_at)
         return;
-    t->ask.ns = ct_clock_now();
     if (!ct_windows_ask(&r->windows, &t->ask)) {
         t->refused++;
         return;
@@ -223,6 +222,13 @@ static void mark_one(void *arg, struct ct_recording *r) {
     t->marked++;
 }
 
+/* For `status`: who follows the recording shows it. */
+static void note_mark(struct ct_control_server *c, const struct ct_windows_ask *ask) {
+    struct ct_control_mark *m = &c->marks[c->mark_count++ % CT_CONTROL_MARKS];
+    m->ns = ask->ns;
+    memcpy(m->label, ask->label, sizeof m->label);
+}
+
 static int mark(struct command *m) {
     struct mark_task t = {.ask.rolls = ct_windows_options_of(&m->c->session->options).rolls};
     if (m->c->session->options.detail == CT_SESSION_DETAIL_OFF)
@@ -230,7 +236,10 @@ static int mark(struct command *m) {
     int status = ct_mark_parse(m->operand, &t.ask, m->text, SENTENCE);
     if (status)
         return status;
+    t.ask.ns = ct_clock_now(); /* one moment, in all processes */
     each_recording(m->c->session, mark_one, &t);
+    if (t.marked)
+        note_mark(m->c, &t.ask);
     if (!t.marked && t.refused)
         return say(m, CT_ERR_BAD_STATE, "marks came faster than they could be taken; mark again");
     return t.marked == 1 ? say(m, 0, "marked") : say(m, 0, "marked in %llu processes", (unsigned long long)t.marked);

@@ -72,6 +72,21 @@ static void put_policy(const struct ct_policy *p, struct ct_json *j) {
     ct_json_end(j, '}');
 }
 
+/* The last marks that callers have made, in order of time. */
+static void put_marks(const struct ct_control_server *c, struct ct_json *j) {
+    uint64_t from = c->mark_count > CT_CONTROL_MARKS ? c->mark_count - CT_CONTROL_MARKS : 0;
+    ct_json_begin(j, "manual_marks", '[');
+    for (uint64_t i = from; i < c->mark_count; i++) {
+        const struct ct_control_mark *m = &c->marks[i % CT_CONTROL_MARKS];
+        ct_json_begin(j, NULL, '{');
+        ct_json_number(j, "time_ns", m->ns);
+        if (m->label[0])
+            ct_json_string(j, "label", m->label);
+        ct_json_end(j, '}');
+    }
+    ct_json_end(j, ']');
+}
+
 static void answer_status(const struct ct_control_server *c, struct ct_control_caller *one) {
     struct ct_json json = {0};
     ct_json_begin(&json, NULL, '{');
@@ -79,6 +94,7 @@ static void answer_status(const struct ct_control_server *c, struct ct_control_c
     ct_json_bool(&json, "paused", c->paused);
     ct_metrics_put(&c->metrics, &json);
     put_policy(c->session->policy, &json);
+    put_marks(c, &json);
     ct_json_end(&json, '}');
     if (json.failed)
         ct_json_free(&json);

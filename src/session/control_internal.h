@@ -30,7 +30,13 @@ struct ct_control_caller {
     char line[CT_CONTROL_PLACE_LINE];
 };
 
-enum { CT_CALLERS = 16 };
+/* A mark that a caller has made. */
+struct ct_control_mark {
+    uint64_t ns;
+    char label[CT_WINDOWS_LABEL];
+};
+
+enum { CT_CALLERS = 16, CT_CONTROL_MARKS = 32 };
 struct ct_control_server {
     struct ct_session *session;
     pthread_t thread;
@@ -39,6 +45,8 @@ struct ct_control_server {
     struct stat place; /* the socket of that name, if it is ours */
     bool paused;
     struct ct_metrics metrics;
+    struct ct_control_mark marks[CT_CONTROL_MARKS]; /* the last ones: a ring */
+    uint64_t mark_count;
     struct ct_control_caller callers[CT_CALLERS];
 };
 

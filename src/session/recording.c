@@ -198,6 +198,7 @@ int ct_recording_finish(struct ct_recording *r, const char *reason) {
     bool replaced = __atomic_load_n(&r->end.replaced, __ATOMIC_ACQUIRE);
     r->end.reason = replaced ? "exec" : reason;
     r->end.exit_status = replaced ? -1 : r->end.exit_status; /* that of the other program */
+    r->drain.ended_ns = r->times.ended_at;
     r->drain.detached = !strcmp(r->end.reason, "detach");
     ct_recording_look_at_code(r);
     ct_requests_stop(r);

@@ -94,9 +94,9 @@ static bool is_believed(const struct ct_trace_module *info, const struct ct_trac
                                length == strcspn(signature->name, "."));
 }
 
-/* NULL: not known, or of another machine. */
+/* NULL: not known, or of another machine (NULL: of any). */
 static const struct ct_signature *signature_of(struct ct_argument_reader *r, size_t process, uint64_t id,
-                                               uint8_t arch) {
+                                               const struct ct_machine *machine) {
     const struct ct_trace_module *info;
     const struct ct_trace_function *function = ct_trace_function(r->trace, process, id);
     struct module *module = function ? module_of(r, process, id, &info) : NULL;
@@ -104,10 +104,18 @@ static const struct ct_signature *signature_of(struct ct_argument_reader *r, siz
         return NULL;
     if (!module->looked)
         open_module(r, module, info);
-    bool fits = module->parameters && ct_parameters_machine(module->parameters) == ct_machine_by_arch(arch);
+    bool fits = module->parameters && (!machine || ct_parameters_machine(module->parameters) == machine);
     const struct ct_signature *signature =
         fits ? ct_parameters_find(module->parameters, function->offset, is_clone(function->linkage_name)) : NULL;
     return signature && is_believed(info, function, signature) ? signature : NULL;
+}
+
+bool ct_argument_reader_has(struct ct_argument_reader *r, size_t process, uint64_t function, const char *name) {
+    const struct ct_signature *signature = signature_of(r, process, function, NULL);
+    for (size_t i = 0; signature && i < signature->count; i++)
+        if (!strcmp(signature->parameters[i].name, name))
+            return true;
+    return !signature && r->open == MAX_OPEN; /* its module may not have been looked at */
 }
 
 /* ---- values ---- */
@@ -299,7 +307,8 @@ int ct_arguments_of(struct ct_argument_reader *r, size_t thread, const struct ct
         return CT_ERR_NOT_FOUND;
     const struct ct_memory memory = {detail, r->constants, info->process,
                                      library_call(r, info->process, detail->function_id)};
-    read_by(signature_of(r, info->process, detail->function_id, detail->arch), &memory, out);
+    const struct ct_machine *machine = ct_machine_by_arch(detail->arch);
+    read_by(machine ? signature_of(r, info->process, detail->function_id, machine) : NULL, &memory, out);
     return 0;
 }
 

@@ -46,6 +46,9 @@ struct ct_argument_reader;
 int ct_argument_reader_open(struct ct_argument_reader **out, struct ct_trace *trace, const char *const *directories);
 void ct_argument_reader_close(struct ct_argument_reader *reader);
 
+/* False: debug information knows no parameter of the function with this name. */
+bool ct_argument_reader_has(struct ct_argument_reader *reader, size_t process, uint64_t function, const char *name);
+
 /* Reads the arguments of a call record, or the result of a return record: one without a name, or none for void. Returns
  * what ct_trace_detail returns; CT_ERR_NOT_FOUND also for other records. */
 int ct_arguments_read(struct ct_argument_reader *reader, size_t thread, uint32_t detail_seq, struct ct_arguments *out);

@@ -9,6 +9,7 @@
 #include "report/calls.h"
 #include "report/functions.h"
 #include "report/replay.h"
+#include "report/where.h"
 #include "trace/reader.h"
 #include "trace/summary.h"
 #include "trace/writer.h"
@@ -183,7 +184,21 @@ static void compare(struct ct_trace *trace, const char *what,
         if (a != b)
             must(CT_ERR_BAD_FILE, what);
     }
-    printf("  %-36s %8.1f ms   with a summary %7.2f ms   %7.1f x\n", what, whole * 1e3, with * 1e3, whole / with);
+    printf("  %-52s %8.1f ms   with a summary %7.2f ms   %7.1f x\n", what, whole * 1e3, with * 1e3, whole / with);
+}
+
+/* Two questions with a condition. */
+static void ask_where(struct ct_trace *trace, const char *text) {
+    struct ct_where_error error;
+    struct ct_where *where;
+    char what[100];
+    must(ct_where_compile(&where, text, &error), error.text);
+    const struct ct_select select = {.where = where};
+    snprintf(what, sizeof what, "replay --where '%s'", text);
+    compare(trace, what, ask_replay, &select);
+    snprintf(what, sizeof what, "report --where '%s'", text);
+    compare(trace, what, ask_report, &select);
+    ct_where_free(where);
 }
 
 static void ask_everything(struct ct_trace *trace) {
@@ -198,6 +213,8 @@ static void ask_everything(struct ct_trace *trace) {
     compare(trace, "the 10 slowest calls", ask_slowest, &(struct ct_select){0});
     compare(trace, "replay of a function of one part", ask_replay, &(struct ct_select){.functions = one});
     compare(trace, "replay of a function that is not there", ask_replay, &(struct ct_select){.functions = none});
+    ask_where(trace, "duration > 10ms");
+    ask_where(trace, "function = function_7 and depth > 30");
 }
 
 int main(void) {
@@ -206,6 +223,7 @@ int main(void) {
     struct ct_trace *trace;
     struct ct_facts facts;
     snprintf(session, sizeof session, "%s/contrail-summary-XXXXXX", root ? root : "/tmp");
+    setvbuf(stdout, NULL, _IOLBF, 0);
     if (!mkdtemp(session))
         return 1;
     snprintf(directory, sizeof directory, "%s/pid_1", session);

@@ -2,8 +2,9 @@
 /* The program that bench_record records. It times itself, recorded or not, and prints one line of JSON.
  *
  *   record_work pair ROUNDS CALLS     the cost of a call and its return, and of two bare timestamps, in one run
- *   record_work rate EVENTS SECONDS   makes EVENTS events per second (half as many calls), evenly
+ *   record_work rate EVENTS SECONDS   makes EVENTS events per second (half as many calls), evenly; CPU time of one
  *   record_work full SECONDS          calls as fast as it can
+ *   record_work busy COUNT CALLS      COUNT threads make CALLS calls each at once; processor time of a call, in ns
  *   record_work wait                  prints a line when it is ready, then waits for the end of its input
  *   record_work threads COUNT         like wait, with COUNT threads that have made calls and are still alive */
 #include "calls.h"
@@ -17,6 +18,12 @@
 static double now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static double thread_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
@@ -72,17 +79,19 @@ static int run_pair(unsigned rounds, uint64_t calls) {
 /* Catches up when it is late, so that the rate is right on a busy machine too. */
 static int run_rate(double events, double seconds) {
     const struct calls_mode *flat = calls_find_mode("flat");
-    double start = now_ns(), made = 0, spent;
+    double start = now_ns(), made = 0, busy = 0, spent;
     while ((spent = now_ns() - start) < seconds * 1e9) {
         double due = spent / 1e9 * events / 2;
         if (due - made >= 1000) {
+            double begun = thread_ns();
             flat->run((uint64_t)(due - made));
+            busy += thread_ns() - begun;
             made += (double)(uint64_t)(due - made);
         } else {
             nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
         }
     }
-    printf("{\"calls\": %.0f, \"events_per_s\": %.0f}\n", made, 2 * made / (spent / 1e9));
+    printf("{\"calls\": %.0f, \"events_per_s\": %.0f, \"cpu\": %.3f}\n", made, 2 * made / (spent / 1e9), busy / made);
     return 0;
 }
 
@@ -95,6 +104,40 @@ static int run_full(double seconds) {
         made += 100000;
     }
     printf("{\"calls\": %llu, \"events_per_s\": %.0f}\n", (unsigned long long)made, 2 * (double)made / (spent / 1e9));
+    return 0;
+}
+
+struct busy {
+    pthread_t thread;
+    uint64_t calls;
+    double spent;
+};
+
+static void *call_all_the_time(void *arg) {
+    struct busy *busy = arg;
+    double start = thread_ns();
+    uint64_t sum = calls_find_mode("flat")->run(busy->calls);
+    busy->spent = thread_ns() - start;
+    __asm__ volatile("" ::"r"(sum));
+    return NULL;
+}
+
+static int run_busy(unsigned count, uint64_t calls) {
+    struct busy *all = calloc(count, sizeof *all);
+    double spent = 0;
+    if (!all || !count || !calls)
+        return 64;
+    for (unsigned i = 0; i < count; i++) {
+        all[i].calls = calls;
+        if (pthread_create(&all[i].thread, NULL, call_all_the_time, &all[i]))
+            return 1;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        pthread_join(all[i].thread, NULL);
+        spent += all[i].spent;
+    }
+    printf("{\"pair\": %.3f, \"calls\": %llu}\n", spent / (double)(count * calls), (unsigned long long)(count * calls));
+    free(all);
     return 0;
 }
 
@@ -137,10 +180,14 @@ int main(int argc, char **argv) {
         return run_rate(atof(argv[2]), atof(argv[3]));
     if (argc == 3 && !strcmp(argv[1], "full"))
         return run_full(atof(argv[2]));
+    if (argc == 4 && !strcmp(argv[1], "busy"))
+        return run_busy((unsigned)atoi(argv[2]), strtoull(argv[3], NULL, 10));
     if (argc == 3 && !strcmp(argv[1], "threads"))
         return run_threads((unsigned)atoi(argv[2]));
     if (argc == 2 && !strcmp(argv[1], "wait"))
         return run_wait();
-    fputs("usage: record_work pair ROUNDS CALLS | rate EVENTS SECONDS | full SECONDS | wait | threads COUNT\n", stderr);
+    fputs("usage: record_work pair ROUNDS CALLS | rate EVENTS SECONDS | full SECONDS | busy COUNT CALLS | wait | "
+          "threads COUNT\n",
+          stderr);
     return 64;
 }

@@ -222,6 +222,7 @@ static void list_regions(const struct ct_lane *lane) {
     add_region(CT_SHM_MORE_MARKS_OFFSET, sizeof(struct ct_shm_more_marks), CT_TRIGGER_BITS);
     add_region((uint64_t)((uint8_t *)lane->threads - base), sizeof(struct ct_shm_thread), 256);
     add_region((uint64_t)((uint8_t *)lane->chunks - base), sizeof(struct ct_shm_chunk), lane->chunk_count);
+    add_region((uint64_t)((uint8_t *)lane->queue - base), 64, CT_SHM_QUEUE_SIZE(lane->queue_room) / 64);
     add_region((uint64_t)((uint8_t *)ct_lane_events(lane, 0) - base), 2 * lane->chunk_bytes, lane->chunk_count);
     if (lane->segment_count) {
         add_region((uint64_t)((uint8_t *)lane->segments - base), sizeof(struct ct_shm_segment), lane->segment_count);

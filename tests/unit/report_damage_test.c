@@ -72,7 +72,7 @@ static void read_everything(const char *path) {
     struct ct_json json = {0};
     size_t sum = 0;
     if (!ct_report_make(&report, trace, &(struct ct_report_options){.per_thread = true})) {
-        ct_report_json(report, trace, NULL, &json);
+        ct_report_json(report, trace, NULL, NULL, &json);
         ct_report_free(report);
     }
     if (!ct_report_make(&report, trace, &(struct ct_report_options){0}))

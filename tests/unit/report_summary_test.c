@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers that use summaries and readers that read everything show the same, on random programs and random ranges. */
 #include "report/calls.h"
+#include "report/fits.h"
 #include "report/functions.h"
 #include "report/replay.h"
 #include "report/scan_skip.h"
+#include "report/where.h"
 #include "summary_util.h"
 #include "trace/reader.h"
 #include "trace/summary.h"
@@ -81,6 +83,7 @@ static struct answer report(const struct ct_summary_limits *limits, const struct
     assert_int_equal(ct_trace_open(&trace, directory, NULL, 0), 0);
     trace->summary = *limits;
     assert_int_equal(ct_report_make(&report, trace, options), 0);
+    add_number(&answer, report->events);
     add_number(&answer, report->calls);
     add_number(&answer, report->open);
     add_number(&answer, report->unpaired);
@@ -220,6 +223,123 @@ static void slowest_calls_are_the_same(void **unused) {
     }
 }
 
+/* ---- conditions ---- */
+
+static const char *const conditions[] = {
+    "duration > 20us",
+    "duration > 1s",
+    "not duration < 30us",
+    "function = f10 or function like 'f6?'",
+    "function like 'f2*' and duration < 1us",
+    "module = nothing",
+    "depth > 12 or self >= 5us",
+    "not (depth <= 9) and function != f7",
+    "thread = 1 and duration > 5us",
+    "function = f1",
+    "result < 0 or duration > 40us",
+};
+
+static struct ct_where *compile(const char *text) {
+    struct ct_where_error error;
+    struct ct_where *where;
+    assert_int_equal(ct_where_compile(&where, text, &error), 0);
+    return where;
+}
+
+/* Which events are marked. */
+static struct answer marks(const struct ct_summary_limits *limits, const struct ct_select *select,
+                           enum ct_fits_words words) {
+    struct answer answer = {0};
+    struct ct_trace *trace;
+    struct ct_facts facts;
+    struct ct_fits *fits;
+    assert_int_equal(ct_trace_open(&trace, directory, NULL, 0), 0);
+    trace->summary = *limits;
+    assert_int_equal(ct_facts_load(&facts, trace), 0);
+    assert_int_equal(ct_fits_make(&fits, trace, &facts, select, words, NULL), 0);
+    for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
+        for (uint64_t at = 0, end = trace->threads[i].index.end; at < end; at++) {
+            bool fit = ct_fits_call(fits, i, at);
+            add_number(&answer, fit | (unsigned)ct_fits_keeps(fits, i, at) << 1);
+            answer.lines += fit;
+            assert_int_equal(ct_fits_between(fits, i, at, at + 1), fit);
+        }
+    ct_fits_free(fits);
+    ct_facts_free(&facts);
+    ct_trace_close(trace);
+    return answer;
+}
+
+static void conditions_mark_the_same(void **unused) {
+    (void)unused;
+    static const char *const globs[] = {"f1*", NULL};
+    for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
+        uint64_t fitting = 0;
+        write_random(directory, &traces[i]);
+        for (size_t k = 0; k < sizeof conditions / sizeof *conditions; k++) {
+            struct ct_where *where = compile(conditions[k]);
+            struct ct_select select = {.where = where, .functions = k % 2 ? globs : NULL};
+            if (k % 3 == 2)
+                select.to_ns = 1000 + next_random() % length_of(&traces[i]);
+            struct answer whole = marks(&slow, &select, (enum ct_fits_words)(k % 4));
+            expect_same(whole, marks(&fast, &select, (enum ct_fits_words)(k % 4)));
+            fitting += whole.lines;
+            ct_where_free(where);
+        }
+        assert_true(fitting > 100);
+        remove_directory(directory);
+    }
+}
+
+static void conditions_show_the_same(void **unused) {
+    (void)unused;
+    for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
+        write_random(directory, &traces[i]);
+        for (size_t k = i % 3; k < sizeof conditions / sizeof *conditions; k += 3) {
+            struct ct_where *where = compile(conditions[k]);
+            const struct ct_replay_options lines = {.select.where = where};
+            const struct ct_report_options rows = {.select.where = where};
+            expect_same(replay(&slow, &lines), replay(&fast, &lines));
+            expect_same(report(&slow, &rows), report(&fast, &rows));
+            expect_same(slowest(&slow, &rows.select, 10), slowest(&fast, &rows.select, 10));
+            ct_where_free(where);
+        }
+        remove_directory(directory);
+    }
+}
+
+/* Spoils some bytes in the middle of the file: the blocks there cannot be read any more. */
+static void damage_middle(size_t from_percent, size_t to_percent) {
+    size_t size;
+    char path[400];
+    snprintf(path, sizeof path, "%s/thread_1/index.ctp", directory);
+    uint8_t *bytes = load(path, &size);
+    memset(bytes + size / 100 * from_percent, 0x55, size / 100 * (to_percent - from_percent));
+    store(path, bytes, size);
+    free(bytes);
+}
+
+/* Blocks without a call that fits are damaged, after the summary was made: nobody notices. */
+static void what_cannot_fit_is_not_read(void **unused) {
+    (void)unused;
+    static const struct random_trace trace = {.seed = 111, .threads = 1, .events = 60000, .calm = true};
+    struct ct_where *where = compile("function = f10 and depth > 2"); /* of the first part: see summary_util.c */
+    const struct ct_replay_options lines = {.select.where = where};
+    const struct ct_report_options rows = {.select.where = where};
+    write_random(directory, &trace);
+    struct answer of_lines = replay(&fast, &lines), of_rows = report(&fast, &rows);
+    struct answer of_slowest = slowest(&fast, &rows.select, 3);
+    assert_true(of_lines.lines > 10);
+    assert_int_equal(of_slowest.lines, 3);
+    damage_middle(62, 80);
+    expect_same(of_lines, replay(&fast, &lines));
+    expect_same(of_rows, report(&fast, &rows));
+    expect_same(of_slowest, slowest(&fast, &rows.select, 3));
+    ct_where_free(where);
+}
+
+/* ---- scans ---- */
+
 static void ignore_lost(void *arg, struct ct_frame *frame) {
     (void)arg, (void)frame;
 }
@@ -266,17 +386,6 @@ static void short_calls_are_left_out_where_all_time_counts(void **unused) {
     assert_int_equal(left_out(&(struct random_trace){.seed = 1, .threads = 1, .events = 20000, .gaps = 100}), 0);
 }
 
-/* Spoils some bytes in the middle of the file: the blocks there cannot be read any more. */
-static void damage_middle(size_t from_percent, size_t to_percent) {
-    size_t size;
-    char path[400];
-    snprintf(path, sizeof path, "%s/thread_1/index.ctp", directory);
-    uint8_t *bytes = load(path, &size);
-    memset(bytes + size / 100 * from_percent, 0x55, size / 100 * (to_percent - from_percent));
-    store(path, bytes, size);
-    free(bytes);
-}
-
 /* Blocks that the answer does not need are damaged, after the summary was made: nobody notices. */
 static void what_is_not_needed_is_not_read(void **unused) {
     (void)unused;
@@ -319,6 +428,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(ranges_are_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(functions_are_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(slowest_calls_are_the_same, setup, teardown),
+        cmocka_unit_test_setup_teardown(conditions_mark_the_same, setup, teardown),
+        cmocka_unit_test_setup_teardown(conditions_show_the_same, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_fit_is_not_read, setup, teardown),
         cmocka_unit_test_setup_teardown(short_calls_are_left_out_where_all_time_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_not_needed_is_not_read, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_is_not_hidden, setup, teardown),

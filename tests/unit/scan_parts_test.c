@@ -66,6 +66,7 @@ static void check_parts(const size_t *ends, size_t count) {
         assert_int_equal(ct_scan_run_part(&scan, &parts[i], i ? ends[i - 1] : 0, ends[i]), 0);
     for (size_t i = 0; i < count; i++, first = ends[i - 1])
         assert_int_equal(ct_scan_join(&scan, &parts[i]), 0);
+    assert_int_equal(ct_scan_finish(&scan), 0);
     assert_int_equal(first, scan.func_count);
     check_same(&scan);
     free(scan.funcs);
@@ -90,6 +91,7 @@ static void test_no_functions(void **state) {
     assert_int_equal(ct_scan_run(&whole), 0);
     assert_int_equal(ct_scan_run_part(&scan, &part, 0, 0), 0);
     assert_int_equal(ct_scan_join(&scan, &part), 0);
+    assert_int_equal(ct_scan_finish(&scan), 0);
     assert_memory_equal(scan.landing, whole.landing, ((size_t)(scan.end - scan.start) / 64 + 2) * 8);
     free(scan.funcs);
     ct_scan_free(&scan);

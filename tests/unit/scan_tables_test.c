@@ -187,6 +187,102 @@ static void test_table_of_a_neighbour(void **state) {
     ct_scan_free(&s.scan);
 }
 
+/* ---- where tables end ---- */
+
+/* Two functions with a switch each; their tables follow each other. The second one's begins at TABLE + 8. */
+enum { SECOND = 32 };
+
+static void start_two_switches(struct sample *s, const uint8_t *second, size_t size) {
+    uint8_t code[SECOND + 40];
+    memset(code, 0xc3, sizeof code);
+    memcpy(code, switch_code, sizeof switch_code);
+    memcpy(code + SECOND, second, size);
+    SAMPLE(s, code, 0, SECOND, SECOND, SECOND + 40);
+    start_table(s, TABLE);
+    add_relative(s, 20);
+    add_relative(s, 22);
+    table_address += 8; /* entries of the second table are relative to its own start */
+    for (unsigned i = 0; i < 2; i++) {
+        int32_t entry = (int32_t)(s->scan.start + SECOND + 28 + i - table_address);
+        memcpy(table + table_size, &entry, 4);
+        table_size += 4;
+    }
+    table_address -= 8;
+    run(s);
+}
+
+/* 0 lea rdx, [TABLE + 8]; then what follows */
+#define LEA_SECOND 0x48, 0x8d, 0x15, 0xe1, 0xff, 0x0f, 0x00
+#define LOAD       0x48, 0x63, 0x04, 0xba /* movsxd rax, [rdx + rdi*4] */
+#define ADD        0x48, 0x01, 0xd0       /* add rax, rdx */
+#define JUMP       0xff, 0xe0             /* jmp rax */
+
+/* Entries of the second table, read as entries of the first one, lead 8 bytes too low: 20 and 21 of the second. */
+#define CHECK_CUT(s)     CHECK_BITS(s, landing, 0, 20, 22, SECOND, SECOND + 28, SECOND + 29)
+#define CHECK_NOT_CUT(s) CHECK_BITS(s, landing, 0, 20, 22, SECOND, SECOND + 20, SECOND + 21, SECOND + 28, SECOND + 29)
+
+static void test_table_ends_at_the_next(void **state) {
+    (void)state;
+    static const uint8_t plain[] = {LEA_SECOND, LOAD, ADD, JUMP};
+    static const uint8_t between[] = {LEA_SECOND, 0x89, 0xff, LOAD, 0x31, 0xc9, ADD, 0x90, JUMP}; /* edi, ecx, nop */
+    static const uint8_t other_sum[] = {LEA_SECOND, LOAD, 0x48, 0x01, 0xc2, 0xff, 0xe2};          /* rdx += rax */
+    static const uint8_t other_form[] = {LEA_SECOND, LOAD, 0x48, 0x03, 0xc2, 0x3e, 0xff, 0xe0};   /* 03, notrack */
+    static const uint8_t branch[] = {LEA_SECOND, 0x77, 0x14, LOAD, ADD, JUMP};                    /* ja +20 */
+    struct sample s;
+    start_two_switches(&s, plain, sizeof plain);
+    CHECK_CUT(&s);
+    ct_scan_free(&s.scan);
+    start_two_switches(&s, between, sizeof between);
+    CHECK_CUT(&s);
+    ct_scan_free(&s.scan);
+    start_two_switches(&s, other_sum, sizeof other_sum);
+    CHECK_CUT(&s);
+    ct_scan_free(&s.scan);
+    start_two_switches(&s, other_form, sizeof other_form);
+    CHECK_CUT(&s);
+    ct_scan_free(&s.scan);
+    start_two_switches(&s, branch, sizeof branch);
+    CHECK_BITS(&s, landing, 0, 20, 22, SECOND, SECOND + 28, SECOND + 29);
+    ct_scan_free(&s.scan);
+}
+
+/* What is named may be anything, even a place inside a table: a pointer to before the start of an array that follows
+ * it. Only a jump that goes where the table says shows that one begins there. */
+static void test_named_is_no_table(void **state) {
+    (void)state;
+    static const uint8_t no_load[] = {LEA_SECOND, ADD, JUMP};
+    static const uint8_t no_sum[] = {LEA_SECOND, LOAD, JUMP};
+    static const uint8_t no_jump[] = {LEA_SECOND, LOAD, ADD, 0xff, 0xe1};                 /* jmp rcx */
+    static const uint8_t changed[] = {LEA_SECOND, LOAD, ADD, 0x48, 0x89, 0xc8, JUMP};     /* mov rax, rcx */
+    static const uint8_t other_base[] = {LEA_SECOND, 0x48, 0x89, 0xca, LOAD, ADD, JUMP};  /* mov rdx, rcx */
+    static const uint8_t between[] = {LEA_SECOND, LOAD, 0x48, 0x89, 0xca, ADD, JUMP};     /* mov rdx, rcx */
+    static const uint8_t called[] = {LEA_SECOND, 0xff, 0xd3, LOAD, ADD, JUMP};            /* call rbx */
+    static const uint8_t unsigned_load[] = {LEA_SECOND, 0x8b, 0x04, 0xba, ADD, JUMP};     /* mov eax, [...] */
+    static const uint8_t other_scale[] = {LEA_SECOND, 0x48, 0x63, 0x04, 0xfa, ADD, JUMP}; /* rdi*8 */
+    static const struct {
+        const uint8_t *code;
+        size_t size;
+    } forms[] = {
+        {no_load, sizeof no_load},
+        {no_sum, sizeof no_sum},
+        {no_jump, sizeof no_jump},
+        {changed, sizeof changed},
+        {other_base, sizeof other_base},
+        {between, sizeof between},
+        {unsigned_load, sizeof unsigned_load},
+        {other_scale, sizeof other_scale},
+    };
+    struct sample s;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        start_two_switches(&s, forms[i].code, forms[i].size);
+        CHECK_NOT_CUT(&s);
+        ct_scan_free(&s.scan);
+    }
+    start_two_switches(&s, called, sizeof called); /* it returns to +9 */
+    CHECK_BITS(&s, landing, 0, 20, 22, SECOND, SECOND + 9, SECOND + 20, SECOND + 21, SECOND + 28, SECOND + 29);
+    ct_scan_free(&s.scan);
+}
+
 /* ---- tables in position-dependent code ---- */
 
 #define LOW_TABLE 0x100000ull
@@ -363,6 +459,8 @@ int main(void) {
         cmocka_unit_test(test_no_table_without_jump),
         cmocka_unit_test(test_many_addresses),
         cmocka_unit_test(test_table_of_a_neighbour),
+        cmocka_unit_test(test_table_ends_at_the_next),
+        cmocka_unit_test(test_named_is_no_table),
         cmocka_unit_test(test_table_in_jump),
         cmocka_unit_test(test_table_in_load),
         cmocka_unit_test(test_table_as_constant),

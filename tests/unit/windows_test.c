@@ -296,6 +296,20 @@ static void short_at_the_end(void **state) {
     ct_windows_free(&w);
 }
 
+/* A mark that lasts is renewed in each pass, also in those after the recording's end. */
+static void lasts_until_the_end(void **state) {
+    (void)state;
+    struct ct_windows w = usual();
+    for (uint64_t t = START + S; t <= START + 2 * S; t += 100 * MS) {
+        ct_windows_hold(&w, t, "time");
+        ct_windows_tick(&w, t);
+    }
+    ct_windows_end(&w, START + S + 950 * MS);
+    assert_int_equal(w.recent[0]->end, START + S + 950 * MS);
+    assert_int_equal(w.recent[0]->last_mark, START + S + 950 * MS);
+    ct_windows_free(&w);
+}
+
 static void short_of_memory(void **state) {
     (void)state;
     struct ct_windows w = usual();
@@ -608,6 +622,7 @@ int main(void) {
         cmocka_unit_test(late_mark_before_all),
         cmocka_unit_test(short_at_the_start),
         cmocka_unit_test(short_at_the_end),
+        cmocka_unit_test(lasts_until_the_end),
         cmocka_unit_test(short_of_memory),
         cmocka_unit_test(rolls_in_records),
         cmocka_unit_test(a_mark_counts_anew),

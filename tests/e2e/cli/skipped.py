@@ -57,6 +57,18 @@ class Skipped(unittest.TestCase):
         self.assertIn("perhaps called often: no_room [program], by often (calls: 1,000,", report)
         self.assertNotIn("perhaps called often: after_it", report)
 
+    def test_report_names_it_in_other_forms(self):
+        (mine,) = [f for f in json.loads(run("report", "--json", self.trace))["not_hooked"]
+                   if f["module"] == "program"]
+        self.assertEqual((mine["name"], mine["reason"], mine["caller"]["name"], mine["caller"]["calls"]),
+                         ("no_room", "TOO_SHORT", "often", 1000))
+        self.assertGreater(mine["caller"]["self_ns"], 0)
+        self.assertNotIn("not_hooked", run("report", "--json", "--per-thread", self.trace))
+        csv = subprocess.run([CONTRAIL, "report", "--csv", "--limit", "1", self.trace], capture_output=True, text=True,
+                             timeout=120)
+        self.assertRegex(csv.stderr, r"^contrail: functions not hooked, but perhaps called often: 1 \(no_room by often\); ")
+        self.assertEqual([len(line.split(",")) for line in csv.stdout.splitlines()], [13, 13])  # nothing but rows
+
     def test_report_needs_the_right_file(self):
         trace = self.record("--only", "program")
         self.assertIn("perhaps called often", run("report", trace))

@@ -4,6 +4,7 @@
 to."""
 
 import collections
+import json
 import os
 import re
 import select
@@ -220,6 +221,29 @@ class Tail(unittest.TestCase):
         self.assertRegex(late.seen.splitlines()[1],
                          r"-- [\d,]+ events lost here: deleted by --keep before they were read --")
         self.assertIn("step_a", late.seen)
+
+    def test_marks(self):
+        """While the process does nothing, and of the recording's last moment; each once, here and in replay."""
+        self.record()
+        self.assertEqual(run("ctl", str(self.pid), "mark", "--label", "zero").returncode, 0)
+        time.sleep(0.2)  # longer than what a tail from now on shows of the past
+        later = self.tail("--only", "step_*")
+        every = self.tail("--all", "--kind", "mark")
+        self.assertEqual(run("ctl", str(self.pid), "mark", "--label", "one").returncode, 0)
+        later.until(r'^ *\S+ +-- mark "one" --$')
+        every.until(r'-- mark "one" --$')
+        self.recorder.tell("a")
+        later.until(r"step_a ")
+        self.assertEqual(run("ctl", str(self.pid), "mark").returncode, 0)
+        self.finish(later, every)
+        self.assertEqual(re.findall("-- mark.*", later.seen), ['-- mark "one" --', "-- mark --"])
+        self.assertEqual(re.findall("-- mark.*", every.seen), ['-- mark "zero" --', '-- mark "one" --', "-- mark --"])
+        self.assertEqual(len(every.seen.splitlines()), 4)
+        shown = json.loads(run("replay", "--json", cwd=self.dir).stdout)
+        self.assertEqual([m.get("label") for m in shown if m["kind"] == "mark"], ["zero", "one", None])
+        self.assertEqual([m["time_ns"] for m in shown], sorted(m["time_ns"] for m in shown))
+        few = json.loads(run("replay", "--json", "--limit", "1", "--around", "mark=one", cwd=self.dir).stdout)
+        self.assertEqual(len(few), 1)
 
     def test_reader_goes_away(self):
         self.record()

@@ -3,6 +3,7 @@
 """A session of several processes: its tree, its span, what it takes on disk.
 
 Usage: processes.py CONTRAIL"""
+import glob
 import json
 import os
 import re
@@ -94,6 +95,18 @@ class Processes(session_case.SessionCase):
         number, unit = re.search(r" in 4 processes in ([\d.]+) (\w+), ", line).groups()
         self.assertGreaterEqual(float(number) * {"ms": 1, "s": 1000}[unit], 300)
         self.assertIn(" on disk; read it with", line)
+
+    def test_size_counts_summaries(self):
+        """They are made after the recording, and are there when the line at the end gives the size."""
+        text = "static __attribute__((noipa)) int step(int i) { return i + 1; }\n" \
+               "int main(void) { int sum = 0; for (int i = 0; i < 150000; i++) sum += step(i); return sum == 1; }\n"
+        done, _ = self.record(self.build("many", text), options=("--only", "many"))
+        number, unit = re.search(r", ([\d.]+) (\w+) on disk; read it with", done.stderr.splitlines()[-1]).groups()
+        files = glob.glob(self.session() + "/pid_*/thread_*/summary.cts")
+        size = sum(os.stat(file).st_blocks * 512 for file in files)
+        self.assertGreater(size, 0)
+        shown = float(number) * {"kB": 1000, "KiB": 1024, "MB": 10**6, "MiB": 1 << 20}[unit]
+        self.assertLess(abs(shown - self.du()), size / 2)
 
     def test_many(self):
         """Beyond a screenful the tree says how many are left out."""

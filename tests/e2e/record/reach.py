@@ -110,6 +110,7 @@ class Reach(session_case.SessionCase):
             self.assertEqual(steps[-1], STEPS - 1)
             self.assertEqual(steps[-1000:], list(range(STEPS - 1000, STEPS)))
             self.assert_open_calls(records, ("serve", 41))
+            self.assertLessEqual(trace.manifest["windows"][0]["end_ns"], trace.manifest["recording_end_ns"])
             counts.append(len(records))
         self.assertEqual(sorted(set(counts)), counts)  # each is larger than the one before
         self.assertGreater(counts[0], 10000)

@@ -84,12 +84,14 @@ HOSTILE_INLINE void layout(void) {
         offsetof(struct ct_shm_control, rules_offset),    offsetof(struct ct_shm_control, budgets_offset),
         offsetof(struct ct_shm_control, segment_count),   offsetof(struct ct_shm_control, detail_pool_offset),
         offsetof(struct ct_shm_control, stack_bytes),     offsetof(struct ct_shm_control, hook_room),
+        offsetof(struct ct_shm_control, queue_offset),    offsetof(struct ct_shm_control, queue_room),
     };
     put8(fields[below(sizeof fields / sizeof *fields)], any_value());
 }
 
 HOSTILE_INLINE void chunks(void) {
     put8(any_chunk() + below(sizeof(struct ct_shm_chunk)) / 8 * 8, any_value());
+    put8(control.queue_offset + (below(CT_SHM_QUEUE_SIZE(control.queue_room)) & ~7ull), any_value());
 }
 
 HOSTILE_INLINE void threads(void) {
