@@ -104,6 +104,7 @@ struct ct_session_options {
     void *progress_arg;
     size_t strings; /* most bytes (up to 256) of texts that arguments point to; 0: none are captured */
     size_t guess;   /* 1: functions of modules whose tables name hardly any too: those that their code calls; 0: not */
+    size_t sample;  /* record every Nth call of each function, with all that it calls; 0, 1: all. All are counted */
     size_t budget;  /* what recording may cost, in hundredths of a percent of the program's CPU time; 0: no limit */
 };
 

@@ -16,7 +16,7 @@ struct ct_record_options {
     uint64_t duration_ns, startup_timeout_ns; /* 0: none, computed */
     uint64_t max_depth, index_memory, drain_interval_ms;
     uint64_t pre_roll_ms, post_roll_ms, pre_roll_events, post_roll_events;
-    uint64_t stack_bytes, strings, detail_rate, detail_memory, cache_size;
+    uint64_t stack_bytes, strings, detail_rate, detail_memory, cache_size, sample;
     int format, detail; /* enums of contrail/session.h */
     struct ct_option_list only, exclude, triggers;
     const struct ct_session_stalk *stalk; /* NULL: functions are hooked */

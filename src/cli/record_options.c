@@ -22,6 +22,10 @@ const struct ct_option ct_record_option_table[] = {
     {"budget", 0, CT_OPTION_STRING, AT(budget), "PERCENT",
      "leave out the functions that cost most and say least while recording costs the program more than this part of "
      "its CPU time (10%); the trace says which, and when"},
+    {"sample", 0, CT_OPTION_NUMBER, AT(sample), "N",
+     "record every Nth call of each function, with all that it calls; the others are counted, so the numbers of calls "
+     "are exact",
+     .initial = "1", .min = 1, .max = 1000000000},
     {"guess", 0, CT_OPTION_FLAG, AT(guess), NULL,
      "in modules whose tables name hardly any function (stripped, without unwind tables), record what their code "
      "calls"},
@@ -179,6 +183,7 @@ void ct_record_session_options(const struct ct_record_options *o, struct ct_sess
         .cpu = o->cpu,
         .cache_size = (size_t)o->cache_size,
         .budget = budget,
+        .sample = (size_t)o->sample,
     };
     if (o->keep)
         (void)parse_keep(o->keep, &out->keep_bytes, &out->keep_ns);

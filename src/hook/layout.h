@@ -53,7 +53,11 @@
 #define CT_BLOCK_POINTER       0x1218 /* the thread pointer; CT_OWNER_ATTENTION: nobody's */
 #define CT_BLOCK_FIRST         0x1220 /* TOP when no call is open; 0: the main thread's, which nobody else gets */
 #define CT_BLOCK_ERRNO         0x1438 /* where the thread's errno is; always readable */
+#define CT_BLOCK_COUNTS        0x1450 /* by hook: struct ct_shm_count (abi/shm_abi.h); 0: calls are not sampled */
+#define CT_BLOCK_SAMPLE        0x1458 /* every how many calls */
+#define CT_BLOCK_FN_SAMPLE     0x1460
 #define CT_COUNTERS_LIMITED    32
+#define CT_COUNT_SHIFT         4 /* the size of a count is this power of two */
 
 /* The table of a recorded process: offsets of blocks from the stray block, by the highest bits of thread pointer *
  * MIX. */

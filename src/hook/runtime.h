@@ -187,6 +187,9 @@ struct ct_block {
     /* Detail, too: the segment with records of open calls, from 1 (0: none); the outermost frames whose records are
      * there; the next record is that of a mark. */
     uint32_t detail_open, detail_carried, detail_marking;
+    /* Sampling (agent/agent_sample.c). */
+    struct ct_shm_count *counts;
+    uint64_t sample, fn_sample;
 };
 
 #define CT_PARKED_CAPACITY (1u << 18)
@@ -273,6 +276,9 @@ CT_ASSERT_AT(counters, CT_BLOCK_COUNTERS);
 CT_ASSERT_AT(thread_pointer, CT_BLOCK_POINTER);
 CT_ASSERT_AT(first, CT_BLOCK_FIRST);
 CT_ASSERT_AT(errno_at, CT_BLOCK_ERRNO);
+CT_ASSERT_AT(counts, CT_BLOCK_COUNTS);
+CT_ASSERT_AT(sample, CT_BLOCK_SAMPLE);
+CT_ASSERT_AT(fn_sample, CT_BLOCK_FN_SAMPLE);
 _Static_assert(__builtin_offsetof(struct ct_counters, limited) == CT_COUNTERS_LIMITED, "limited");
 _Static_assert(sizeof(struct ct_detail_note) == CT_NOTE_SIZE, "note");
 _Static_assert(sizeof(struct ct_shadow) == CT_SHADOW_SIZE, "shadow entry");
@@ -438,6 +444,7 @@ void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_d
 /* A return that has no event. */
 void ct_hook_left_slow(uint64_t slot, struct ct_shadow *found);
 uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame, struct ct_detail_note *note);
+uint64_t ct_hook_sample_slow(uint64_t stub);
 uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub);
 uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot);
 
@@ -453,13 +460,15 @@ void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments
 extern const uint8_t ct_hook_code[], ct_hook_code_end[];
 extern const uint8_t ct_hook_enter_record[], ct_hook_enter_entry[], ct_hook_enter_special[], ct_hook_enter_listen[],
     ct_hook_leave_record[], ct_hook_leave_listen[], ct_hook_enter_detail[], ct_hook_enter_entry_detail[],
-    ct_hook_enter_special_detail[], ct_hook_leave_detail[];
+    ct_hook_enter_special_detail[], ct_hook_leave_detail[], ct_hook_sample_record[], ct_hook_sample_detail[],
+    ct_hook_sample_entry[], ct_hook_sample_entry_detail[];
 /* The shared code without GS (stubs_table_<isa>.S). In a recorded process's stub regions it follows the other, at this
  * offset. */
 extern const uint8_t ct_table_code[], ct_table_code_end[];
 extern const uint8_t ct_table_enter_record[], ct_table_enter_entry[], ct_table_enter_special[], ct_table_enter_listen[],
     ct_table_leave_record[], ct_table_leave_listen[], ct_table_enter_detail[], ct_table_enter_entry_detail[],
-    ct_table_enter_special_detail[], ct_table_leave_detail[];
+    ct_table_enter_special_detail[], ct_table_leave_detail[], ct_table_sample_record[], ct_table_sample_detail[],
+    ct_table_sample_entry[], ct_table_sample_entry_detail[];
 #pragma GCC visibility pop
 static inline uint64_t ct_table_code_offset(void) {
     return ((uint64_t)(ct_hook_code_end - ct_hook_code) + 63) & ~63ull;

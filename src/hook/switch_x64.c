@@ -26,6 +26,10 @@ bool ct_switch_word(unsigned i, uint64_t *offset, uint64_t *word) {
         ENTRY(7, enter_entry_detail);
         ENTRY(8, enter_special_detail);
         ENTRY(9, leave_detail);
+        ENTRY(10, sample_record);
+        ENTRY(11, sample_detail);
+        ENTRY(12, sample_entry);
+        ENTRY(13, sample_entry_detail);
     default:
         return false;
     }

@@ -339,6 +339,7 @@ int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_f
         status = ct_crash_make(&info->crash, trace, facts, process);
     if (!status)
         status = ct_left_out_read(&info->left_out, trace, facts, process);
+    info->sampled = number_at(root, "sample", "rate");
     if (!status)
         status = ct_idle_find(&info->idle, trace, facts, process, count ? UINT64_MAX : READ_AT_ONCE);
     if (status) {

@@ -94,6 +94,7 @@ struct ct_info {
     char stalk_events[256]; /* "12 call, 11 ret" */
     struct ct_crash *crash; /* signals, and calls that were open when the process died */
     struct ct_idle_list idle;
+    uint64_t sampled; /* every Nth call was recorded; 0: all were */
     struct ct_left_out_list left_out;
 };
 

@@ -13,6 +13,7 @@ enum ct_report_spread { CT_REPORT_SPREAD_NONE, CT_REPORT_SPREAD_SELF, CT_REPORT_
 struct ct_tally {
     struct ct_table_key key;
     uint64_t calls, exceptions, open, unpaired;
+    uint64_t all_calls; /* where calls were sampled: with those that were not recorded; otherwise 0 */
     uint64_t total_ns, self_ns, sum_ns; /* sum: of every call, also inner calls of recursions */
     struct ct_off total_off, self_off;  /* of total and self: off the processor */
     double squares;                     /* only with a spread: sum of the squares of what `spread` has */

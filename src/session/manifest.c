@@ -7,6 +7,7 @@
 #include "session/crash_watch.h"
 #include "session/follower.h"
 #include "session/recording.h"
+#include "session/recording_sample.h"
 #include "isa/machine.h"
 #include "trace/segments.h"
 #include "symbols/functions.h"
@@ -338,6 +339,7 @@ static int write_manifest(struct ct_recording *r, bool complete) {
     put_numbers(&j, r);
     ct_follower.put_manifest(r, &j);
     ct_recording_budget_put(r, &j);
+    ct_recording_sample_put(r, &j);
     put_end(&j, r);
     put_lists(&j, r);
     ct_json_end(&j, '}');

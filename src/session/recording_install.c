@@ -62,6 +62,7 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
     options.cache_bytes = r->session->options.cache_size;
     options.detail = r->session->options.detail != CT_SESSION_DETAIL_OFF;
     options.guess = r->session->options.guess != 0;
+    options.sample = r->session->options.sample > 1;
     if (r->session->options.stalk) { /* names of all functions; exclusions apply when following */
         options.filter = (struct ct_target_filter){0};
         options.names_only = true;
@@ -220,6 +221,7 @@ static struct ct_injection_options injection_options(const struct ct_recording *
                  .detail_memory = o->detail == CT_SESSION_DETAIL_OFF ? 0 : memory,
                  .stack_bytes = o->stack_bytes < 0 ? 0 : (uint32_t)o->stack_bytes,
                  .detail_rate = o->detail_rate,
+                 .sample = o->sample > 1 ? (uint32_t)o->sample : 0,
                  .vectors = o->vectors,
                  .reals = !o->vectors && !o->redact,
                  .strings = ((uint32_t)o->strings + 7) & ~7u},
