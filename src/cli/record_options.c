@@ -3,6 +3,7 @@
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/record.h"
+#include "plan/hot.h"
 #include "session/budget.h"
 #include <contrail/session.h>
 #include <ctype.h>
@@ -18,7 +19,8 @@ const struct ct_option ct_record_option_table[] = {
     {"duration", 'd', CT_OPTION_DURATION, AT(duration_ns), "S",
      "record for S seconds (20ms, 5m), then detach; the program continues", .min = 1},
     {"only", 0, CT_OPTION_LIST, AT(only), "GLOB", "record only functions or modules whose name matches GLOB"},
-    {"exclude", 'x', CT_OPTION_LIST, AT(exclude), "GLOB", "leave out functions or modules whose name matches GLOB"},
+    {"exclude", 'x', CT_OPTION_LIST, AT(exclude), "GLOB", "leave out functions or modules whose name matches GLOB; @hot: a list of functions that are known to be called "
+     "extremely often (docs/OVERHEAD.md)"},
     {"budget", 0, CT_OPTION_STRING, AT(budget), "PERCENT",
      "leave out the functions that cost most and say least while recording costs the program more than this part of "
      "its CPU time (10%); the trace says which, and when"},
@@ -117,6 +119,16 @@ static bool parse_keep(const char *text, uint64_t *bytes, uint64_t *ns) {
     return !isdigit((unsigned char)last) && ct_option_parse_size(text, bytes) && *bytes >= 65536;
 }
 
+/* Only --exclude has lists, and only one. */
+static bool check_lists(const struct ct_option_list *list, const char *option, const char *known) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i][0] == '@' && strcmp(list->items[i], known) != 0) {
+            ct_message_error("--%s knows no list \"%s\"; --exclude " CT_HOT_WORD " is the only one", option, list->items[i]);
+            return false;
+        }
+    return true;
+}
+
 int ct_record_check(const struct ct_record_options *o) {
     uint64_t bytes, ns;
     unsigned budget;
@@ -127,6 +139,8 @@ int ct_record_check(const struct ct_record_options *o) {
             o->keep);
         return CT_EXIT_USAGE;
     }
+    if (!check_lists(&o->exclude, "exclude", CT_HOT_WORD) || !check_lists(&o->only, "only", ""))
+        return CT_EXIT_USAGE;
     if (o->budget && !ct_budget_parse(o->budget, &budget)) {
         ct_message_error("--budget takes a part of the program's CPU time from 0.1%% to 1000%%, like 10%%, not \"%s\"",
                          o->budget);

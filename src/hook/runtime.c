@@ -219,8 +219,10 @@ uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note) {
         lost_return();
     if (note)
         *note = (struct ct_detail_note){.entered = found.data};
+    b->popped = 1;
     if (!b->detached)
         ct_event_note(b, ct_shadow_number(&found), CT_EVENT_RETURN, note);
+    b->popped = 0;
     ct_block_unmask(b, mask);
     return found.ret;
 }

@@ -190,6 +190,7 @@ struct ct_block {
     /* Sampling (agent/agent_sample.c). */
     struct ct_shm_count *counts;
     uint64_t sample, fn_sample;
+    uint32_t popped; /* the event that is being written is the return of a frame that is gone already */
 };
 
 #define CT_PARKED_CAPACITY (1u << 18)

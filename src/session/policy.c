@@ -3,6 +3,7 @@
 #include "session/policy.h"
 #include "session/budget.h"
 #include "drain/windows.h"
+#include "plan/hot.h"
 #include "symbols/name_match.h"
 #include "base/json_write.h"
 #include <stdarg.h>
@@ -357,9 +358,14 @@ bool ct_policy_needs_tracing(const struct ct_policy *p) {
 }
 
 /* Like --exclude: matches names of modules too. */
+static bool is_hot(const char *name) {
+    return ct_name_fits(ct_hot_globs, name);
+}
+
 bool ct_policy_is_excluded(const struct ct_policy *p, const char *name, const char *module) {
     for (size_t i = 0; p && i < p->excluded_count; i++)
-        if (ct_policy_fits_module(p->excluded[i], module) || ct_policy_fits("", p->excluded[i], name, module))
+        if ((!strcmp(p->excluded[i], CT_HOT_WORD) && is_hot(name)) || ct_policy_fits_module(p->excluded[i], module) ||
+            ct_policy_fits("", p->excluded[i], name, module))
             return true;
     return false;
 }
