@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options of spawn and attach, and what they mean for a session. */
+#include "base/percent.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/record.h"
 #include "plan/hot.h"
-#include "session/budget.h"
 #include <contrail/session.h>
 #include <ctype.h>
 #include <string.h>
@@ -141,7 +141,7 @@ int ct_record_check(const struct ct_record_options *o) {
     }
     if (!check_lists(&o->exclude, "exclude", CT_HOT_WORD) || !check_lists(&o->only, "only", ""))
         return CT_EXIT_USAGE;
-    if (o->budget && !ct_budget_parse(o->budget, &budget)) {
+    if (o->budget && !ct_percent_parse(o->budget, &budget)) {
         ct_message_error("--budget takes a part of the program's CPU time from 0.1%% to 1000%%, like 10%%, not \"%s\"",
                          o->budget);
         return CT_EXIT_USAGE;
@@ -164,7 +164,7 @@ static int roll_of(uint64_t ms) {
 void ct_record_session_options(const struct ct_record_options *o, struct ct_session_options *out) {
     unsigned budget = 0;
     if (o->budget)
-        (void)ct_budget_parse(o->budget, &budget);
+        (void)ct_percent_parse(o->budget, &budget);
     *out = (struct ct_session_options){
         .size = sizeof *out,
         .output = o->output,

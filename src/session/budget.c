@@ -3,7 +3,6 @@
 #include "session/budget.h"
 #include "drain/drain_count.h"
 #include <contrail/status.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -213,22 +212,4 @@ void ct_budget_bring_back(struct ct_budget *b, uint32_t number, uint64_t now_ns)
     h->trial = true;
     h->now = h->cost = 0;
     h->since_ns = now_ns;
-}
-
-/* ---- text ---- */
-
-bool ct_budget_parse(const char *text, unsigned *out) {
-    char *end;
-    if (!strcmp(text, "off")) {
-        *out = 0;
-        return true;
-    }
-    double percent = *text >= '0' && *text <= '9' ? strtod(text, &end) : -1;
-    if (percent < 0.1 || percent > 1000)
-        return false;
-    end += *end == ' ';
-    if (strcmp(end, "%") != 0 && *end)
-        return false;
-    *out = (unsigned)(percent * 100 + 0.5);
-    return true;
 }

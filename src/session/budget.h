@@ -68,7 +68,4 @@ void ct_budget_bring_back(struct ct_budget *b, uint32_t number, uint64_t now_ns)
 /* Is there a trial that must be watched closely? */
 bool ct_budget_tries(const struct ct_budget *b);
 
-/* "10%", "2.5 %", "off": hundredths of a percent; 0: off. False: none of these. */
-bool ct_budget_parse(const char *text, unsigned *out);
-
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Versions of a policy, and what it says about functions, signals and times. See policy.h. */
 #include "session/policy.h"
-#include "session/budget.h"
 #include "drain/windows.h"
 #include "plan/hot.h"
 #include "symbols/name_match.h"
 #include "base/json_write.h"
+#include "base/percent.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -276,7 +276,7 @@ int ct_policy_exclude(struct ct_policy *p, const char *glob, bool add, uint64_t 
 
 int ct_policy_budget(struct ct_policy *p, const char *text, uint64_t now_ns, char *error, size_t size) {
     unsigned budget;
-    if (!ct_budget_parse(text, &budget))
+    if (!ct_percent_parse(text, &budget))
         return refuse(CT_ERR_INVALID_ARGUMENT, error, size,
                       "a budget is a part of the program's CPU time from 0.1%% to 1000%%, like 10%%, or off");
     if (p->budget == budget)

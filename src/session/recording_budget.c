@@ -52,6 +52,7 @@ struct ct_recording_budget {
     struct ct_budget budget;
     struct ct_budget_places places;
     struct ct_drain_counts *counts;
+    struct ct_drain_count *all; /* with those that were only counted; NULL: calls are not sampled */
     clockid_t cpu_clock;
     double stamp_ns, scale;
     uint64_t cpu_seen, looked_ns, events_seen, lost_seen, stopped_seen;
@@ -65,6 +66,8 @@ struct ct_recording_budget {
 /* What a pair of events costs beside its two time stamps, in a program that does something else between calls. */
 #define PLAIN_NS  12.0
 #define DETAIL_NS 36.0
+/* What a call costs that is only counted (--sample). */
+#define COUNTED_NS 9.0
 
 /* ---- what a pair costs ---- */
 
@@ -115,6 +118,25 @@ static uint64_t cpu_ns(const struct ct_recording_budget *g) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static double pair_of(const struct ct_recording_budget *g, const struct ct_target_hook *hook) {
+    double pair = 2 * g->stamp_ns + (g->recording->lane.segment_count ? DETAIL_NS : PLAIN_NS);
+    return hook && hook->entry_only ? pair / 2 : pair;
+}
+
+/* Calls that are only counted cost something too: of a function, each call costs what they do on average. */
+static const struct ct_drain_count *all_calls(struct ct_recording_budget *g) {
+    const struct ct_lane *lane = &g->recording->lane;
+    if (!lane->counts || !g->all)
+        return g->counts->hooks;
+    for (uint32_t i = 0; i < g->budget.count && i < g->counts->room; i++) {
+        uint64_t recorded = g->counts->hooks[i].calls, calls = ct_lane_calls(lane, i);
+        g->all[i].calls = calls > recorded ? calls : recorded;
+        double share = g->all[i].calls ? (double)recorded / (double)g->all[i].calls : 0;
+        g->budget.hooks[i].pair_ns = (float)(COUNTED_NS + share * pair_of(g, g->places.at[i].hook));
+    }
+    return g->all;
+}
+
 static void look(struct ct_recording_budget *g, uint64_t now_ns) {
     uint64_t cpu = cpu_ns(g), used = cpu > g->cpu_seen ? cpu - g->cpu_seen : 0;
     if (used < LEAST_CPU_NS && now_ns - g->looked_ns < LONGEST_LOOK)
@@ -129,7 +151,7 @@ static void look(struct ct_recording_budget *g, uint64_t now_ns) {
                                      .stopped_ns = g->stopped_ns - g->stopped_seen,
                                      .scale = g->scale,
                                      .ns_per_count = hz > 0 ? 1e9 / hz : 0,
-                                     .counts = g->counts->hooks,
+                                     .counts = all_calls(g),
                                      .count = g->counts->room};
     ct_budget_look(&g->budget, &l);
     g->cpu_seen = cpu;
@@ -150,8 +172,8 @@ static int refresh(struct ct_recording_budget *g) {
     for (size_t i = 0; !status && i < g->places.count; i++) {
         const struct ct_budget_place *p = &g->places.at[i];
         struct ct_budget_hook *h = &g->budget.hooks[i];
-        double pair = 2 * g->stamp_ns + (r->lane.segment_count ? DETAIL_NS : PLAIN_NS);
-        h->pair_ns = (float)(p->hook && p->hook->entry_only ? pair / 2 : pair);
+        if (!g->all)
+            h->pair_ns = (float)pair_of(g, p->hook);
         h->named = p->named;
         if (!p->hook && h->state == CT_BUDGET_IN)
             h->state = CT_BUDGET_FIXED; /* its module was unloaded */
@@ -380,6 +402,7 @@ static struct ct_recording_budget *create(struct ct_recording *r) {
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&g->mutex, NULL);
     counts->room = room;
+    g->all = r->lane.counts ? calloc(room, sizeof *g->all) : NULL;
     g->counts = counts;
     g->recording = r;
     g->scale = 1;
@@ -440,6 +463,7 @@ void ct_recording_budget_free(struct ct_recording *r) {
     ct_budget_free(&g->budget);
     free(g->places.at);
     free(g->counts);
+    free(g->all);
     free(g->changes);
     free(g);
 }
