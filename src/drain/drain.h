@@ -12,6 +12,7 @@
 #include "drain/lane.h"
 #include "drain/signal_record.h"
 #include "drain/switches.h"
+#include "drain/ticker.h"
 #include "drain/windows.h"
 #include "trace/code_file.h"
 #include "trace/writer.h"
@@ -106,6 +107,7 @@ struct ct_drain {
     void (*every_second)(void *arg); /* on the drain thread */
     void *every_second_arg;
     struct ct_switches *switches; /* time on processors; NULL: not recorded. The drain closes it */
+    struct ct_ticker ticker;      /* of the fast clock */
     struct ct_windows *windows;   /* moments whose detail is wanted; NULL: no detail */
     /* In each pass, on the drain thread: marks moments. */
     void (*on_pass)(void *arg, uint64_t now_ns);
@@ -212,6 +214,18 @@ void ct_drain_inherit(struct ct_drain *drain, struct ct_drain_thread *thread, ui
 void ct_drain_measure(struct ct_drain *drain, uint64_t now);
 /* function_id of a hook; 0: none. */
 uint64_t ct_drain_function(const struct ct_drain *drain, uint32_t hook);
+
+/* Puts events into a block that has room for them; returns how many these are. `one_by_one`: without drain_run.c, for
+ * comparisons. */
+size_t ct_drain_pack(struct ct_drain *drain, struct ct_drain_thread *thread, struct ct_pack *pack,
+                     const struct ct_event *events, size_t count, bool one_by_one);
+
+/* ---- drain_run.c ---- */
+
+/* Packs the first of these events that are nothing special; returns how many these are. `seq` is the position of the
+ * first one. */
+size_t ct_drain_pack_run(struct ct_drain *drain, struct ct_drain_thread *thread, struct ct_pack *pack,
+                         const struct ct_event *events, size_t count, uint64_t seq);
 
 #define CT_DRAIN_DEPTH_IN_ALL (1u << 26) /* entries of all stacks together; a limit, since calls come from the target */
 

@@ -45,6 +45,7 @@ struct ct_report_options {
     bool times; /* rows keep the times of their calls */
     enum ct_report_spread spread;
     unsigned workers;               /* 0: one per processor */
+    uint64_t range_events;          /* see struct ct_counter; 0 but for tests */
     const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
 };
 
@@ -85,6 +86,7 @@ struct ct_report {
     uint64_t sampled; /* every Nth call was recorded; 0: all were */
     bool exact;       /* the rows have all calls, although they were sampled */
     struct ct_left_out_list left_out;
+    uint64_t ranges;             /* parts of threads that were counted by themselves */
     struct ct_function_cache names;
 };
 

@@ -169,6 +169,8 @@ static void complete_options(struct ct_session *s) {
     o->index_memory = o->index_memory ? o->index_memory : DEFAULT_MEMORY;
     if (o->stalk)
         o->detail = CT_SESSION_DETAIL_OFF;
+    if (o->sample > 1) /* a sample has few events, and its times may as well be exact */
+        o->fast_clock = 0;
     if (o->redact) {
         o->stack_bytes = -1;
         o->vectors = false;
