@@ -210,10 +210,6 @@ static int start_thread(struct ct_drain *d) {
     return failed ? CT_ERR_NO_THREADS : 0;
 }
 
-void ct_drain_set_wait(struct ct_drain *d, unsigned ms) {
-    __atomic_store_n(&d->wait_ms, ms, __ATOMIC_RELAXED);
-}
-
 /* For the ticker: what was lost was an event too. */
 static uint64_t count_events(void *arg) {
     struct ct_drain *d = arg;
@@ -230,6 +226,10 @@ static void start_ticker(struct ct_drain *d) {
     d->ticker = (struct ct_ticker){.clock = d->lane->clock, .events = count_events, .arg = d};
     if (d->lane->fast_clock)
         (void)ct_ticker_start(&d->ticker);
+}
+
+void ct_drain_set_wait(struct ct_drain *d, unsigned ms) {
+    __atomic_store_n(&d->wait_ms, ms, __ATOMIC_RELAXED);
 }
 
 int ct_drain_start(struct ct_drain *d) {
