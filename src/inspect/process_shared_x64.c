@@ -7,14 +7,13 @@
 #include "hook/runtime.h"
 #include "isa/x64/decode.h"
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
-
-enum { MAX_CODE = 12288 };
 
 struct form {
     const uint8_t *code, *end;
     const uint8_t *enters[11], *leaves[5];
-    struct ct_shared_state states[MAX_CODE];
+    struct ct_shared_state *states; /* by offset; NULL: there was no memory for them */
 };
 
 static struct form forms[CT_SHARED_FORMS] = {
@@ -38,8 +37,7 @@ static struct form forms[CT_SHARED_FORMS] = {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static size_t code_size(const struct form *f) {
-    size_t size = (size_t)(f->end - f->code);
-    return size < MAX_CODE ? size : MAX_CODE;
+    return f->states ? (size_t)(f->end - f->code) : 0;
 }
 
 static void learn(struct ct_shared_state *s, uint8_t what, int32_t *place, int32_t value) {
@@ -154,6 +152,7 @@ static void follow_code(struct form *f, size_t at, struct ct_shared_state s) {
 
 static void compute_states(void) {
     for (struct form *f = forms; f < forms + CT_SHARED_FORMS; f++) {
+        f->states = calloc((size_t)(f->end - f->code), sizeof *f->states);
         for (size_t i = 0; i < sizeof f->enters / sizeof f->enters[0]; i++)
             follow_code(f, (size_t)(f->enters[i] - f->code),
                         (struct ct_shared_state){.known = CT_SHARED_RSP, .entering = true, .rsp = 8});
