@@ -342,7 +342,7 @@ struct ct_shm_control {
     uint64_t queue_offset;      /* controller, before the start: of struct ct_shm_queue */
     /* controller: for how long a thread may wait for a chunk, of each second, before it drops one; in counts */
     uint64_t wait_counts, wait_second;
-    uint32_t grows;             /* controller, before the start: threads begin with a small segment and take more */
+    uint32_t grows; /* controller, before the start: threads begin with a small segment and take more */
 };
 _Static_assert(__builtin_offsetof(struct ct_shm_control, agent_state) == 56, "agent_state");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, liveness) == 128, "liveness");

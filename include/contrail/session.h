@@ -107,7 +107,7 @@ struct ct_session_options {
     size_t sample;  /* record every Nth call of each function, with all that it calls; 0, 1: all. All are counted */
     size_t budget;  /* what recording may cost, in hundredths of a percent of the program's CPU time; 0: no limit */
     size_t fast_clock; /* 1: most calls and returns have the time of one shortly before; 0: each has its own */
-    size_t structs; /* 1: `strings` is for structures that arguments point to as well, whatever is in them; 0: not */
+    size_t structs;    /* 1: `strings` is for structures that arguments point to as well, whatever is in them; 0: not */
 };
 
 /* `options` may be NULL. Fails with CT_ERR_PERMISSION_DENIED and the like when the output directory cannot be made: the

@@ -22,7 +22,8 @@ const struct ct_option ct_record_option_table[] = {
     {"duration", 'd', CT_OPTION_DURATION, AT(duration_ns), "S",
      "record for S seconds (20ms, 5m), then detach; the program continues", .min = 1},
     {"only", 0, CT_OPTION_LIST, AT(only), "GLOB", "record only functions or modules whose name matches GLOB"},
-    {"exclude", 'x', CT_OPTION_LIST, AT(exclude), "GLOB", "leave out functions or modules whose name matches GLOB; @hot: a list of functions that are known to be called "
+    {"exclude", 'x', CT_OPTION_LIST, AT(exclude), "GLOB",
+     "leave out functions or modules whose name matches GLOB; @hot: a list of functions that are known to be called "
      "extremely often (docs/OVERHEAD.md)"},
     {"budget", 0, CT_OPTION_STRING, AT(budget), "PERCENT",
      "leave out the functions that cost most and say least while recording costs the program more than this part of "
@@ -133,7 +134,8 @@ static bool parse_keep(const char *text, uint64_t *bytes, uint64_t *ns) {
 static bool check_lists(const struct ct_option_list *list, const char *option, const char *known) {
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i][0] == '@' && strcmp(list->items[i], known) != 0) {
-            ct_message_error("--%s knows no list \"%s\"; --exclude " CT_HOT_WORD " is the only one", option, list->items[i]);
+            ct_message_error("--%s knows no list \"%s\"; --exclude " CT_HOT_WORD " is the only one", option,
+                             list->items[i]);
             return false;
         }
     return true;

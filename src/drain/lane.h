@@ -52,7 +52,7 @@ struct ct_lane {
     struct ct_shm_clock *clock;
     uint32_t *rules; /* by hook */
     struct ct_trigger_condition *conditions;
-    int32_t *budgets; /* by hook; NULL: no limit */
+    int32_t *budgets;            /* by hook; NULL: no limit */
     struct ct_shm_count *counts; /* CT_SHM_COUNT_BANKS of hook_room each; NULL: calls are not sampled */
     uint8_t *detail_pool;
     uint8_t *extra; /* bytes after everything else; NULL: none */

@@ -56,7 +56,7 @@
 #define CT_BLOCK_COUNTS        0x1478 /* by hook: struct ct_shm_count (abi/shm_abi.h); 0: calls are not sampled */
 #define CT_BLOCK_SAMPLE        0x1480 /* every how many calls */
 #define CT_BLOCK_FN_SAMPLE     0x1488
-#define CT_COUNT_SHIFT         4 /* the size of a count is this power of two */
+#define CT_COUNT_SHIFT         4      /* the size of a count is this power of two */
 #define CT_BLOCK_TICK_AT       0x1460 /* always readable */
 #define CT_BLOCK_READING       0x1468 /* of the counter: the last one, less what its slot would add */
 #define CT_COUNTERS_LIMITED    32

@@ -32,8 +32,8 @@ static struct form forms[CT_SHARED_FORMS] = {
      .enters = {ct_table_enter_record, ct_table_enter_entry, ct_table_enter_special, ct_table_enter_detail,
                 ct_table_enter_entry_detail, ct_table_enter_special_detail, ct_table_enter_listen,
                 ct_table_enter_record_fast, ct_table_enter_entry_fast, ct_table_enter_detail_fast,
-                ct_table_enter_entry_detail_fast, ct_table_sample_record, ct_table_sample_detail,
-                ct_table_sample_entry, ct_table_sample_entry_detail},
+                ct_table_enter_entry_detail_fast, ct_table_sample_record, ct_table_sample_detail, ct_table_sample_entry,
+                ct_table_sample_entry_detail},
      .leaves = {ct_table_leave_record, ct_table_leave_detail, ct_table_leave_listen, ct_table_leave_record_fast,
                 ct_table_leave_detail_fast}},
 };

@@ -102,7 +102,8 @@ static int keep_times(struct ct_report_row *row, struct ct_tally *tally) {
 static int make_rows(struct part *part, const struct ct_table *tallies, size_t thread, bool times) {
     for (size_t i = 0; i < tallies->capacity; i++) {
         struct ct_tally *tally = ct_tally_at(tallies, i);
-        if (!tally || !(tally->calls + tally->unpaired + tally->all_calls)) /* seen only outside the range, or in calls that do not fit */
+        if (!tally || !(tally->calls + tally->unpaired +
+                        tally->all_calls)) /* seen only outside the range, or in calls that do not fit */
             continue;
         struct ct_report_row *row = add_row(part);
         if (!row)

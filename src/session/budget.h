@@ -36,10 +36,10 @@ struct ct_budget {
     double limit; /* a part of the target's own time; 0: no limit */
     struct ct_budget_hook *hooks;
     size_t count;
-    double share;     /* that hooks which are in cost, smoothed */
-    double share_now; /* in the last look */
-    double debt_ns;   /* what trials have cost, less what they may */
-    uint64_t out_ns;  /* when a hook was last taken out */
+    double share;             /* that hooks which are in cost, smoothed */
+    double share_now;         /* in the last look */
+    double debt_ns;           /* what trials have cost, less what they may */
+    uint64_t out_ns;          /* when a hook was last taken out */
     uint64_t own_ns, cost_ns; /* sums over all looks */
 };
 

@@ -109,7 +109,7 @@ struct ct_recording {
     struct ct_recording_switched switched;
     struct ct_recording_end end;
     struct ct_recording_budget *budget; /* NULL: none so far */
-    struct ct_session_statistics last; /* the latest; stays when the trace is finished */
+    struct ct_session_statistics last;  /* the latest; stays when the trace is finished */
     char error[640];
     bool paused;           /* through the control socket; under `work` */
     bool given_up;         /* the user has cancelled it */

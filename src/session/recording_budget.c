@@ -178,9 +178,9 @@ static int refresh(struct ct_recording_budget *g) {
         if (!g->all)
             h->pair_ns = (float)pair_of(g, p->hook);
         h->named = p->named;
-        if (!p->hook && h->state == CT_BUDGET_IN)
+        if (!p->hook)
             h->state = CT_BUDGET_FIXED; /* its module was unloaded */
-        else if (p->hook && h->state == CT_BUDGET_FIXED && p->may_go)
+        else if (h->state == CT_BUDGET_FIXED && p->may_go)
             h->state = CT_BUDGET_IN;
     }
     return status;
@@ -286,10 +286,12 @@ static void stop_and_change(struct ct_recording_budget *g, struct batch *out, st
         pause = took * LONG_STOP;
     if (status)
         pause = pause < FAILED_STOP_NS ? FAILED_STOP_NS : pause;
+    pthread_mutex_lock(&g->mutex);
     g->stops++;
     g->stopped_ns += took;
     g->longest_ns = took > g->longest_ns ? took : g->longest_ns;
     g->next_stop_ns = begin + pause;
+    pthread_mutex_unlock(&g->mutex);
 }
 
 /* Switches those on that are there. */
@@ -487,7 +489,8 @@ static void inherit_hook(struct ct_recording_budget *g, uint32_t number) {
         return;
     const struct ct_plan *plan = &p->hook->plan;
     const struct ct_patch *first = &plan->patches[0];
-    bool patched = ct_remote_read(r->remote, first->at, bytes, first->size) || !memcmp(bytes, first->bytes, first->size);
+    bool patched =
+        ct_remote_read(r->remote, first->at, bytes, first->size) || !memcmp(bytes, first->bytes, first->size);
     set_patched(g, number, patched);
     (void)ct_remote_read(r->remote, plan->stub, &word, sizeof word);
     if (patched && word == plan->word_on)

@@ -200,8 +200,8 @@ static void test_text(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(within),     TEST(dearest),  TEST(leaves), TEST(named),       TEST(comes_back),
-        TEST(back_off),   TEST(stops),    TEST(lost_events), TEST(text),
+        TEST(within),   TEST(dearest), TEST(leaves),      TEST(named), TEST(comes_back),
+        TEST(back_off), TEST(stops),   TEST(lost_events), TEST(text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 usage: sample.py CONTRAIL [unittest arguments]"""
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -144,6 +145,13 @@ class Sample(session_case.SessionCase):
     def test_with_a_budget(self):
         _, rows = self.check("--budget", "500%")
         self.assertEqual(rows["middle"]["calls"], 20000)
+
+    def test_hot_list_is_documented(self):
+        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
+        with open(os.path.join(root, "src/plan/hot.c")) as source, open(os.path.join(root, "docs/OVERHEAD.md")) as text:
+            globs = re.findall(r'"([^"]+)"', source.read().split("ct_hot_globs[]")[1].split("NULL")[0])
+            named = re.findall(r"`([^`]+)`", text.read().split("## The list @hot")[1].split("any module:")[1])
+        self.assertEqual(named, globs)
 
     def test_hot_list(self):
         self.record(self.program, options=["--exclude", "@hot"])
