@@ -80,6 +80,11 @@ static void print_waits(const struct page *p) {
         ct_printer_format(p->printer, "%s of it a thread waited for the recorder: no call's time includes that\n",
                           ct_text_time(a, info->waited_ns));
     }
+    if (info->memory_waited_ns) {
+        print_label(p, "Waited");
+        ct_printer_format(p->printer, "%s in all threads waited for memory: no call's time includes that\n",
+                          ct_text_time(a, info->memory_waited_ns));
+    }
     if (info->waits_more) {
         print_label(p, "Waited");
         ct_printer_format(p->printer, "%s more times, for %s in all, which the times of calls include\n",
@@ -245,6 +250,13 @@ static void print_numbers(const struct page *p) {
         print_label(p, "Clock");
         ct_printer_format(p->printer, "fast: times of calls and returns are late by at most %s (99 %% by at most %s)\n",
                           ct_text_time(a, info->late_ns), ct_text_time(b, info->late_p99_ns));
+    }
+    if (info->drain_ran_ns) {
+        print_label(p, "Writing");
+        ct_printer_format(p->printer, "%s of a processor, %s of what it needed%s\n",
+                          ct_text_time(a, info->drain_ran_ns),
+                          ct_text_percent(b, info->drain_ran_ns, info->drain_ran_ns + info->drain_queued_ns),
+                          info->drain_raised ? ", with a better priority" : "");
     }
     if (info->plan_ns || info->pause_ns) {
         print_label(p, "Start");

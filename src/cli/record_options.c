@@ -42,8 +42,12 @@ const struct ct_option ct_record_option_table[] = {
      .initial = "32M", .min = 1 << 20, .max = 1ull << 36},
     {"drain-interval-ms", 0, CT_OPTION_NUMBER, AT(drain_interval_ms), "N", "write events to disk every N milliseconds",
      .initial = "5", .min = 1, .max = 10000},
+    {"wait-ms", 0, CT_OPTION_NUMBER, AT(wait_ms), "N",
+     "when the memory is full a thread waits, up to N milliseconds of each second; then the oldest events are dropped, "
+     "and counted (default: 500 for a program that contrail starts, 0 for one that it attaches to)",
+     .max = 1000},
     {"lossless", 0, CT_OPTION_FLAG, AT(lossless), NULL,
-     "when the memory is full the program waits for the disk; else the oldest events are dropped, and counted"},
+     "when the memory is full the program waits for the disk as long as it takes"},
     {"clock", 0, CT_OPTION_CHOICE, AT(clock), "WHICH",
      "time of calls and returns: exact, or fast: half the cost or less, times may be late by about 0.2 ms (info shows "
      "by how much at most); order and what returns from system calls stay exact",
@@ -169,7 +173,7 @@ int ct_record_check(const struct ct_record_options *o) {
 /* ---- for the session ---- */
 
 /* In a session 0 is the default, and -1 is none. */
-static int roll_of(uint64_t ms) {
+static int ms_of(uint64_t ms) {
     return ms == CT_RECORD_NOT_GIVEN ? 0 : ms ? (int)ms : -1;
 }
 
@@ -188,6 +192,7 @@ void ct_record_session_options(const struct ct_record_options *o, struct ct_sess
         .drain_interval_ms = (unsigned)o->drain_interval_ms,
         .lossless = o->lossless,
         .fast_clock = o->clock == 1,
+        .wait_ms = ms_of(o->wait_ms),
         .startup_timeout_ms = (unsigned)((o->startup_timeout_ns + 999999) / 1000000),
         .no_cache = o->no_cache,
         .no_children = o->no_children,
@@ -201,8 +206,8 @@ void ct_record_session_options(const struct ct_record_options *o, struct ct_sess
         .detail_rate = (unsigned)o->detail_rate,
         .detail_memory = (size_t)o->detail_memory,
         .triggers = o->triggers.items,
-        .pre_roll_ms = roll_of(o->pre_roll_ms),
-        .post_roll_ms = roll_of(o->post_roll_ms),
+        .pre_roll_ms = ms_of(o->pre_roll_ms),
+        .post_roll_ms = ms_of(o->post_roll_ms),
         .pre_roll_events = o->pre_roll_events,
         .post_roll_events = o->post_roll_events,
         .metrics_file = o->metrics_file,

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define CT_LANE_CLASSES     3   /* sizes of segments */
+#define CT_LANE_CLASSES     4   /* sizes of segments: large, medium, small; and CT_SHM_DRY_SEGMENTS */
 #define CT_LANE_MOST_CHUNKS 128 /* in the largest segments */
 
 /* The list with one node that the kernel walks when the drain thread dies. It is private: the target can write only to
@@ -40,7 +40,10 @@ struct ct_lane {
     uint32_t queue_room;
     uint8_t *pool;
     /* detail; 0 segments: none */
-    uint32_t segment_count, detail_chunk_count, stack_bytes, hook_room, detail_rate, strings;
+    uint32_t segment_count;      /* without those that are there for want of memory */
+    uint32_t dry_count;          /* which are these */
+    uint32_t detail_chunk_count; /* of segment_count segments */
+    uint32_t stack_bytes, hook_room, detail_rate, strings;
     bool detail_grows, vectors, reals, has_errno;
     uint64_t detail_key;
     struct ct_shm_segment *segments;

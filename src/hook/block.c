@@ -80,6 +80,7 @@ static void fill_constants(struct ct_block *b, struct ct_runtime *rt) {
     b->event_bit = rt->buffer_bytes;
     b->counters = &b->own_counters;
     b->errno_at = &b->no_errno;
+    b->fn_cover = (uint64_t)&ct_hook_cover_slow;
     b->no_tick = UINT64_MAX;
     b->tick_at = &b->no_tick;
 }

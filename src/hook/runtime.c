@@ -201,6 +201,13 @@ void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_d
         ct_shadow_release(b);
 }
 
+/* The stub has released an entry, and the next frame is bare. */
+void ct_hook_cover_slow(void) {
+    struct ct_block *b = ct_block_current();
+    if (b)
+        ct_shadow_cover(b);
+}
+
 /* ---- returning ---- */
 
 /* A handler that came when the body had just returned may have put the real address in place of ours. */

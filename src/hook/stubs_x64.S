@@ -783,6 +783,8 @@ FUNCTION NAME(sample_entry_detail)
     lea -CT_SHADOW_SIZE(%rcx), %rcx
     movq $0, CT_SHADOW_SLOT(%rcx)
     mov %rcx, BLOCK(CT_BLOCK_TOP)              /* release */
+    cmp BLOCK(CT_BLOCK_BARE), %rcx
+    jbe 19f
 11:
   .if NOTED(\n)
     CAPTURE_RETURN 32+\n
@@ -800,6 +802,10 @@ FUNCTION NAME(sample_entry_detail)
     mov $2, %esi
     NOTE_ARGUMENT \n, %rcx
     CALL_SLOW CT_BLOCK_FN_EVENT
+    POP_REST
+    jmp 11b
+19: PUSH_REST                               /* the next frame would return unseen */
+    CALL_SLOW CT_BLOCK_FN_COVER
     POP_REST
     jmp 11b
 18:                                         /* as in ENTER */

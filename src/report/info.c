@@ -243,6 +243,10 @@ static int read_manifest(struct ct_info *info, const struct ct_json_node *root) 
     info->latency_samples = number_at(root, "latency", "samples");
     info->late_ns = number_at(root, "clock", "late_ns");
     info->late_p99_ns = number_at(root, "clock", "late_p99_ns");
+    info->memory_waited_ns = number_at(root, "drain", "waited_ns");
+    info->drain_ran_ns = number_at(root, "drain", "ran_ns");
+    info->drain_queued_ns = number_at(root, "drain", "queued_ns");
+    info->drain_raised = ct_json_flag(ct_json_get(root, "drain", "raised", NULL), false);
     info->plan_ns = number_at(root, "plan_ns", NULL);
     info->pause_ns = number_at(root, "pause_ns", NULL);
     info->lane_bytes = number_at(root, "lane_bytes", NULL);

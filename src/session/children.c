@@ -84,6 +84,7 @@ static void sum_up(struct ct_session_statistics *sum, const struct ct_session_st
     sum->lane_bytes += one->lane_bytes;
     sum->lane_used += one->lane_used;
     sum->bytes_written += one->bytes_written;
+    sum->waited_ns += one->waited_ns;
     sum->detail_events += one->detail_events;
     for (int i = 0; i < CT_LOSS_COUNT; i++)
         sum->detail_lost[i] += one->detail_lost[i];

@@ -149,6 +149,8 @@ static void put_thread(struct ct_json *j, const struct ct_drain_thread *t) {
         ct_json_end(j, '}');
     }
     ct_json_number(j, "lost", lost);
+    if (t->waits.ns)
+        ct_json_number(j, "waited_ns", t->waits.ns);
     put_kept(j, t);
     if (t->gone) /* it may have ended long after its last event */
         ct_json_number(j, "end_ns", t->last_ns > t->seen_ns ? t->last_ns : t->seen_ns);
@@ -227,6 +229,16 @@ static void put_latency(struct ct_json *j, const struct ct_drain *d) {
     ct_json_number(j, "p99_ns", ct_drain_latency(d, 0.99));
     ct_json_number(j, "max_ns", d->latency_max);
     ct_json_number(j, "samples", d->latency_samples);
+    ct_json_end(j, '}');
+}
+
+/* What the drain thread got of the processors, and how long threads waited for it. */
+static void put_drain(struct ct_json *j, const struct ct_drain *d, const struct ct_session_statistics *s) {
+    ct_json_begin(j, "drain", '{');
+    ct_json_number(j, "waited_ns", s->waited_ns);
+    ct_json_number(j, "ran_ns", d->pace.ran_ns);
+    ct_json_number(j, "queued_ns", d->pace.queued_ns);
+    ct_json_bool(j, "raised", d->pace.raised);
     ct_json_end(j, '}');
 }
 
@@ -322,6 +334,7 @@ static void put_numbers(struct ct_json *j, struct ct_recording *r) {
     put_events(j, &now);
     put_detail(j, r, &now);
     put_latency(j, &r->drain);
+    put_drain(j, &r->drain, &now);
     put_rates(j, &now);
     ct_json_number(j, "plan_ns", now.plan_ns);
     ct_json_number(j, "pause_ns", now.pause_ns);
@@ -462,6 +475,7 @@ void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
     ct_json_number(j, "lane_least_free", n.lane_least_free);
     ct_json_bool(j, "lane_above", n.lane_above);
     ct_json_number(j, "bytes_written", n.bytes_written);
+    ct_json_number(j, "waited_ns", n.waited_ns);
     ct_json_number(j, "latency_p50_ns", n.latency_p50_ns);
     ct_json_number(j, "latency_p99_ns", n.latency_p99_ns);
     ct_json_number(j, "behind_ns", n.written_until_ns ? ct_clock_now() - n.written_until_ns : 0);

@@ -136,7 +136,8 @@ static int begin_trace(struct ct_recording *r) {
 /* Removes a directory that has no event yet. */
 static void drop_trace(struct ct_recording *r) {
     static const char *const files[] = {"manifest.json", "symbols"};
-    static const char *const indexes[] = {"index.ctp", "index.atf", "index_000001.ctp", "index_000001.atf", "switches"};
+    static const char *const indexes[] = {"index.ctp",        "index.atf",      "index_000001.ctp",
+                                          "index_000001.atf", CT_SWITCHES_FILE, CT_WAITS_FILE};
     char name[64];
     if (!r->trace.place)
         return;
@@ -191,6 +192,7 @@ static int start_drain(struct ct_recording *r) {
         .other_namespace = ct_remote_inner_pid(r->remote) != r->pid,
         .inner_pid = ct_remote_inner_pid(r->remote),
         .interval_ms = r->session->options.drain_interval_ms,
+        .wait_ms = __atomic_load_n(&r->session->wait_ms, __ATOMIC_RELAXED),
         .format = {r->session->options.format, r->session->segments},
         .every_second = write_manifest_sometimes,
         .every_second_arg = r,

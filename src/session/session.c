@@ -27,6 +27,7 @@
 #define DEFAULT_DEPTH    (1u << 18)
 #define DEFAULT_STACK    128
 #define DEFAULT_INTERVAL 5u
+#define DEFAULT_WAIT_MS  500u
 #define LAST_LOOK_MS     50
 #define SPAWN_LIMIT_MS   30000u
 #define STOP_LIMIT_MS    5000u
@@ -302,10 +303,17 @@ static int undo_failed(struct ct_session *s, int status) {
     return status;
 }
 
+/* A program that is started for this may wait; one that has work to do may not. */
+static unsigned wait_ms_of(const struct ct_session *s, enum ct_recording_origin origin) {
+    long given = s->options.wait_ms;
+    return given > 0 ? (unsigned)given : given < 0 || origin == CT_ORIGIN_ATTACH ? 0 : DEFAULT_WAIT_MS;
+}
+
 static int begin_process(struct ct_session *s, enum ct_recording_origin origin) {
     s->error[0] = 0;
     s->process.exit_status = -1;
     s->asked_to_stop = 0;
+    s->wait_ms = wait_ms_of(s, origin);
     s->process.ended = false;
     close_process(s);
     pthread_mutex_lock(&s->mutex);
