@@ -69,7 +69,7 @@ struct ct_recording_budget {
 /* With the fast clock, one of this many events reads the counter. */
 #define FAST_TURN 16
 /* What a call costs that is only counted (--sample). */
-#define COUNTED_NS 9.0
+#define COUNTED_NS 18.0
 
 /* ---- what a pair costs ---- */
 

@@ -41,6 +41,12 @@ int main(int argc, char **argv) {
     pthread_create(&thread, NULL, work, &b);
     work(&a);
     pthread_join(thread, NULL);
+    if (argc > 1 && !strcmp(argv[1], "many")) {
+        pthread_t more[24];
+        unsigned values[24] = {0};
+        for (int i = 0; i < 24; i++) pthread_create(&more[i], NULL, work, &values[i]);
+        for (int i = 0; i < 24; i++) pthread_join(more[i], NULL);
+    }
     for (int i = 0; i < 1000; i++) jumped(1);
     if (argc > 1 && !strcmp(argv[1], "fork")) {
         pid_t child = fork();
@@ -125,6 +131,12 @@ class Sample(session_case.SessionCase):
         self.assertEqual(len(manifests), 2)
         self.assertEqual(rows["middle"]["calls"], 30000)
         self.assertEqual(rows["leaf"]["calls"], 300000)
+
+    def test_many_threads(self):
+        """More than have counts of their own."""
+        _, rows = self.check("--only", "calls", arguments=["many"])
+        self.assertEqual(rows["middle"]["calls"], 26 * 10000)
+        self.assertEqual(rows["leaf"]["calls"], 26 * 100000)
 
     def test_exceptions(self):
         source = self.write("throws.cc", THROWS)
