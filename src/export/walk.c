@@ -188,14 +188,14 @@ static void on_call(struct ct_walk *w, const struct ct_trace_event *event) {
 
 static void on_end(struct ct_walk *w, const struct ct_trace_event *event) {
     bool left = event->kind == CT_TRACE_EXCEPTION;
-    struct ct_frame frame;
     if (left && event->function_id == 0) {
         if (w->format->signal)
             w->format->signal(w);
         return;
     }
-    if (ct_frames_end(&w->frames, event, &frame)) {
-        close_frame(w, &frame, left ? CT_SPAN_LEFT : CT_SPAN_RETURNED);
+    const struct ct_frame *frame = ct_frames_close(&w->frames, event);
+    if (frame) {
+        close_frame(w, frame, left ? CT_SPAN_LEFT : CT_SPAN_RETURNED);
         return;
     }
     if (w->e->fits) /* nobody knows whether it fits */
