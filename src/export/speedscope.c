@@ -174,8 +174,12 @@ static void put_frames(struct ct_export *e) {
 }
 
 int ct_export_speedscope(struct ct_export *e) {
-    static const struct ct_walk_format format = {
-        .begin_thread = on_thread, .end_thread = on_thread_end, .begin = on_begin, .end = on_end, .entry = on_entry};
+    static const struct ct_walk_format format = {.writes = true,
+                                                 .begin_thread = on_thread,
+                                                 .end_thread = on_thread_end,
+                                                 .begin = on_begin,
+                                                 .end = on_end,
+                                                 .entry = on_entry};
     struct speedscope s = {.e = e};
     ct_out_text(&e->out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":");
     ct_out_format(&e->out, "\"contrail %s\",\"name\":", ct_version());

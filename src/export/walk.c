@@ -3,7 +3,7 @@
  *
  * Invariants: every known frame that is kept has a span as its `user`; a span is in exactly one lane; in a lane, a span
  * lies higher on the stack of frames than the one below it. */
-#include "export/walk.h"
+#include "export/walk_pipe.h"
 #include "base/grow.h"
 #include <stdlib.h>
 
@@ -30,7 +30,12 @@ static struct ct_span *new_span(struct ct_walk *w) {
     }
     struct ct_span *span = w->free_spans;
     w->free_spans = span->below;
-    *span = (struct ct_span){0};
+    span->name = NULL;
+    span->start_ns = span->self_ns = span->inner_ns = span->inner_calls = 0;
+    span->lane = 0;
+    span->continued = span->context = false;
+    span->below = span->above = NULL;
+    span->node = NULL;
     return span;
 }
 
@@ -297,15 +302,17 @@ static void begin_inherited(struct ct_walk *w) {
 static int read_events(struct ct_walk *w, struct ct_scan *scan) {
     struct ct_trace_event event;
     uint64_t since = 0;
-    size_t gap = scan->first_gap;
+    size_t gap = scan->first_gap, gap_count = w->e->facts.threads[w->thread].gap_count;
     begin_inherited(w);
     while (!w->e->status && ct_scan_next(scan, &event)) {
-        pass_off(w, event.timestamp_ns);
+        if (w->off.to_ns)
+            pass_off(w, event.timestamp_ns);
         if (event.timestamp_ns < w->now_ns) /* a damaged file; viewers reject time that goes back */
             event.timestamp_ns = w->now_ns;
         w->now_ns = event.timestamp_ns;
         w->detail = event.detail;
-        gap = on_gaps(w, gap, event.sequence);
+        if (gap < gap_count)
+            gap = on_gaps(w, gap, event.sequence);
         if (event.kind == CT_TRACE_CALL)
             on_call(w, &event);
         else
@@ -357,7 +364,8 @@ static int walk_thread(struct ct_walk *w) {
 }
 
 int ct_walk_trace(struct ct_export *e, const struct ct_walk_format *format, void *arg) {
-    struct ct_walk w = {.e = e, .arg = arg, .format = format};
+    struct ct_walk_pipe *pipe = ct_walk_pipe_open(e, format, arg);
+    struct ct_walk w = {.e = e, .arg = pipe ? (void *)pipe : arg, .format = pipe ? ct_walk_pipe_format(pipe) : format};
     int status = 0;
     for (size_t i = 0; i < ct_trace_thread_count(e->trace) && !status; i++) {
         w.thread = i;
@@ -366,6 +374,8 @@ int ct_walk_trace(struct ct_export *e, const struct ct_walk_format *format, void
             ct_select_thread(&e->options->select, e->trace, i))
             status = walk_thread(&w);
     }
+    ct_walk_pipe_close(pipe);
+    status = status ? status : e->status;
     ct_frames_free(&w.frames);
     while (w.chunks) {
         struct chunk *next = ((struct chunk *)w.chunks)->next;

@@ -43,6 +43,7 @@ struct ct_walk;
 /* `caller`: the call that made this one, NULL when it is not known or has ended. Functions that are NULL are not
  * called. */
 struct ct_walk_format {
+    bool writes; /* it writes each event: about as much work as the walk, so another processor does it (walk_pipe.h) */
     void (*begin_thread)(struct ct_walk *w);
     void (*end_thread)(struct ct_walk *w);
     void (*begin)(struct ct_walk *w, struct ct_span *span, struct ct_span *caller);

@@ -13,7 +13,7 @@ static void ignore_lost(void *arg, struct ct_frame *frame) {
 }
 
 /* Reports the gaps before the event to the frames. */
-static void pass_gaps(struct ct_scan *s, const struct ct_trace_event *event) {
+static inline void pass_gaps(struct ct_scan *s, const struct ct_trace_event *event) {
     const struct ct_thread_facts *facts = s->facts;
     if (s->gap >= facts->gap_count || facts->gaps[s->gap].at > event->sequence)
         return;
