@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    BATCH = 4096,
+    BATCH = 1024,      /* fits into the first cache */
     KNOWN = 1024,      /* a power of two */
     DEEPEST = 1 << 20, /* calls at once; what is deeper is not plain */
 };
