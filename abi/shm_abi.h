@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define CT_SHM_MAGIC   0x4c525443u /* "CTRL" */
-#define CT_SHM_VERSION 5u
+#define CT_SHM_VERSION 6u
 
 /* ---- chunk words ---- */
 
@@ -67,12 +67,16 @@ struct ct_shm_queue {
     uint64_t free_top; /* both: number of entries; in the high half a count of changes */
     uint8_t pad0[56];
     uint64_t submits; /* agent: number of chunks that were ever submitted */
-    uint8_t pad1[56];
+    /* both: the thread that brings `submits` to this number wakes the controller, and sets CT_SHM_NO_WAKE */
+    uint64_t wake_at;
+    uint32_t wakes; /* both: a futex, which the controller sleeps on */
+    uint8_t pad1[44];
     uint64_t oldest;   /* both: number of submitted chunks that are no longer there, or will not be for long */
     uint64_t searched; /* agent: when it last searched all headers for a chunk to drop */
     uint8_t pad2[48];
 };
 _Static_assert(sizeof(struct ct_shm_queue) == 192, "three cache lines");
+#define CT_SHM_NO_WAKE          UINT64_MAX /* the controller is awake */
 #define CT_SHM_QUEUE_SIZE(room) (sizeof(struct ct_shm_queue) + (uint64_t)(room) * (sizeof(uint32_t) + sizeof(uint64_t)))
 
 /* ---- threads ---- */
@@ -103,6 +107,7 @@ _Static_assert(sizeof(struct ct_shm_thread) == 128, "two cache lines");
  * lossless mode it hands the segment over and waits.
  *   FREE → OWNED (agent) → FROZEN (agent) → FREE (controller, which has cleared it); OWNED → FREE: its thread has ended
  *   OWNED → KEPT → OWNED (agent): a full segment whose records the pre-roll needs, until the thread fills it again
+ *   KEPT → FROZEN (both): other threads need it
  *   OWNED → OPEN (agent): copies of records of calls that are still open, one in each slot of the size of a call's
  *   record. A slot is used again only when its call has returned and the controller has seen all marks.
  * The state's word names the thread's slot too: what a handler that jumps away leaves there is freed with its thread. A
@@ -112,6 +117,11 @@ _Static_assert(sizeof(struct ct_shm_thread) == 128, "two cache lines");
  * that is in use, and leaves out the part that the thread may be writing. */
 #define CT_SHM_DETAIL_CHUNK 8192u
 #define CT_SHM_SMALL_CHUNKS 2u /* of the smallest segments */
+/* Segments that are used when no memory is left while a mark is pending: they come after all others in the table, are
+ * OPEN or FREE, and have memory only once they are used. The first chunk has a slot for each of the innermost calls,
+ * by depth; the others have records that marks want, one after the other. */
+#define CT_SHM_DRY_SEGMENTS 256u
+#define CT_SHM_DRY_CHUNKS   4u
 enum ct_segment_state { CT_SEGMENT_FREE, CT_SEGMENT_OWNED, CT_SEGMENT_FROZEN, CT_SEGMENT_KEPT, CT_SEGMENT_OPEN };
 #define CT_SEGMENT_STATE(word)       ((word)&0xff)
 #define CT_SEGMENT_SLOT(word)        ((word) >> 8)
@@ -122,12 +132,14 @@ struct ct_shm_segment {
     uint32_t thread, thread_generation; /* agent: the owner */
     uint32_t chunk, chunks;             /* controller, before the start */
     uint32_t serial;                    /* agent: 1, 2, 3 ... within its thread */
-    uint64_t begin;                     /* agent: counter value, stored last when it is taken; 0: not yet */
-    uint64_t frozen;                    /* agent: counter value when it was handed over, or was full and is kept */
+    uint64_t begin;                     /* agent: another value each time it is taken, stored last; 0: not yet */
+    uint64_t filled;                    /* agent: counter value when it was last full and kept */
     uint32_t turns;                     /* agent: chunks of it that were filled, at least */
     uint32_t marks;                     /* agent: control.mark_serial when it was taken */
     uint32_t again;                     /* agent: the thread fills it again, it holds older records as well */
-    uint32_t reserved[3];
+    uint32_t next;                      /* agent: the segment that its thread filled after it, from 1; a hint */
+    uint32_t filling;                   /* agent: the chunk of it that is being filled, from 1; 0: not known */
+    uint32_t reserved;
 };
 _Static_assert(sizeof(struct ct_shm_segment) == 64, "one cache line");
 
@@ -201,6 +213,7 @@ _Static_assert(sizeof(struct ct_shm_piece) == 16, "piece");
 #define CT_RULE_TEXTS           18         /* where six bits begin: arguments whose texts are captured */
 #define CT_RULE_IF_PRINTABLE    (1u << 24) /* ... if they look like texts */
 #define CT_RULE_REALS           (1u << 25) /* floating-point arguments and results are captured */
+#define CT_RULE_WHOLE           (1u << 26) /* not only texts: all bytes that there is room for, of structures */
 enum ct_shm_trigger_kind { CT_SHM_ON_NOTHING, CT_SHM_ON_CALL, CT_SHM_ON_RETURN, CT_SHM_ON_SLOW };
 struct ct_shm_trigger {
     uint32_t kind;       /* controller */
@@ -226,6 +239,14 @@ struct ct_shm_more_marks {
     uint64_t first, last;  /* agent: stamps; the controller resets `first` to 0 */
     uint32_t thread, hook; /* agent: of the last mark */
 };
+
+/* Counts of calls, when they are sampled: control.counts_offset, CT_SHM_COUNT_BANKS arrays by hook. A thread uses the
+ * bank of its slot: threads that call the same function at the same time seldom share a cache line. */
+struct ct_shm_count {
+    uint64_t calls;  /* agent */
+    uint64_t chosen; /* agent: calls when the last one was recorded because it was the function's turn */
+};
+#define CT_SHM_COUNT_BANKS 8u
 
 /* ---- requests: questions of the agent to the controller, whose answer it waits for ---- */
 
@@ -324,10 +345,14 @@ struct ct_shm_control {
     int64_t errno_offset;       /* controller, before the start: of errno from the thread pointer; 0: not known */
     uint64_t conditions_offset; /* controller, before the start */
     uint32_t strings;           /* controller, before the start: most bytes of a text; a multiple of 8; 0: none */
+    uint32_t sample;            /* controller, before the start: every Nth call is recorded; 0: all are */
+    uint64_t counts_offset;     /* controller, before the start */
     uint32_t queue_room;        /* controller, before the start: entries of each list of the queue; a power of two */
     uint64_t queue_offset;      /* controller, before the start: of struct ct_shm_queue */
     /* controller: for how long a thread may wait for a chunk, of each second, before it drops one; in counts */
     uint64_t wait_counts, wait_second;
+    uint32_t grows; /* controller, before the start: threads begin with a small segment and take more */
+    uint32_t dry;   /* controller, before the start: number of segments for want of memory */
 };
 _Static_assert(__builtin_offsetof(struct ct_shm_control, agent_state) == 56, "agent_state");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, liveness) == 128, "liveness");
@@ -345,13 +370,24 @@ struct ct_shm_regions {
     } list[CT_SHM_REGIONS];
 };
 
+/* The fast clock. The controller stores a counter value several thousand times a second: an event whose thread has read
+ * the counter since then need not read it again (hook/stubs_x64.S). UINT64_MAX: each event reads it. Alone in its cache
+ * line. */
+struct ct_shm_clock {
+    uint64_t tick; /* controller */
+    uint32_t fast; /* controller, before the start: stubs look at `tick` */
+    uint8_t pad[52];
+};
+_Static_assert(sizeof(struct ct_shm_clock) == 64, "one cache line");
+
 /* extends into the second page as far as needed */
 #define CT_SHM_MARKS_OFFSET      (CT_SHM_REQUESTS_OFFSET + CT_SHM_REQUESTS * 64u)
 #define CT_SHM_MORE_MARKS_OFFSET (CT_SHM_MARKS_OFFSET + CT_SHM_MARKS * (uint32_t)sizeof(struct ct_shm_mark))
+#define CT_SHM_CLOCK_OFFSET      8128u
 #define CT_SHM_REGIONS_OFFSET    8192u
 /* of everything that has a fixed place */
 #define CT_SHM_HEAD_SIZE (CT_SHM_REGIONS_OFFSET + (uint32_t)sizeof(struct ct_shm_regions))
-_Static_assert(CT_SHM_MORE_MARKS_OFFSET + CT_TRIGGER_BITS * sizeof(struct ct_shm_more_marks) <= CT_SHM_REGIONS_OFFSET,
+_Static_assert(CT_SHM_MORE_MARKS_OFFSET + CT_TRIGGER_BITS * sizeof(struct ct_shm_more_marks) <= CT_SHM_CLOCK_OFFSET,
                "head");
 
 #endif

@@ -12,11 +12,14 @@
 #include "drain/lane.h"
 #include "drain/signal_record.h"
 #include "drain/switches.h"
+#include "drain/ticker.h"
 #include "drain/windows.h"
 #include "trace/code_file.h"
 #include "trace/writer.h"
 #include <contrail/session.h>
 #include <pthread.h>
+
+struct ct_drain_counts;
 
 struct ct_drain_gap {
     uint64_t at, lost;
@@ -50,6 +53,22 @@ struct ct_drain_stacks {
     uint32_t groups; /* groups that were ever used */
 };
 
+/* Time in which a thread waited for memory; see drain_waits.c. */
+struct ct_drain_waits {
+    uint64_t seen;                     /* part of ct_shm_chunk.waited that is accounted for */
+    uint64_t pending;                  /* of it: before the next event; in counts */
+    uint64_t ns;                       /* all that was written */
+    struct ct_switches_writer *writer; /* NULL: it has not waited yet */
+};
+
+/* See drain_pace.c. */
+struct ct_drain_pace {
+    unsigned idle_wakes;                     /* wake-ups after which nothing was found */
+    int schedstat;                           /* what the kernel reports of the drain thread; -1: nothing */
+    uint64_t measured_ns, ran_ns, queued_ns; /* on a processor; waiting for one */
+    bool asked, raised;                      /* a better priority: we have asked for it, and have it */
+};
+
 /* A thread of the target, from its first event to the end of the trace. */
 struct ct_drain_thread {
     struct ct_drain_thread *next; /* in order of id */
@@ -78,6 +97,7 @@ struct ct_drain_thread {
     struct ct_drain_stacks stacks;
     struct ct_drain_gap *gaps;
     size_t gap_count;
+    struct ct_drain_waits waits;
     struct ct_detail_thread detail;
     struct ct_code_writer *code; /* the code that it executed (trace/code_file.h); NULL: nothing was written yet */
     uint64_t code_blocks, code_compiled, code_lost, code_bytes;
@@ -99,11 +119,13 @@ struct ct_drain {
     bool other_namespace; /* tids differ from those that we see */
     int inner_pid;        /* pid in its own namespace */
     unsigned interval_ms;
+    unsigned wait_ms;                /* for which a thread waits in each second before it drops events */
     uint32_t spare_threads;          /* accepted in addition to those that the kernel has made; 0: the default */
     struct ct_trace_format format;   /* of index files */
     void (*every_second)(void *arg); /* on the drain thread */
     void *every_second_arg;
     struct ct_switches *switches; /* time on processors; NULL: not recorded. The drain closes it */
+    struct ct_ticker ticker;      /* of the fast clock */
     struct ct_windows *windows;   /* moments whose detail is wanted; NULL: no detail */
     /* In each pass, on the drain thread: marks moments. */
     void (*on_pass)(void *arg, uint64_t now_ns);
@@ -122,6 +144,7 @@ struct ct_drain {
     /* Takes an event of code (CT_EVENT_BLOCK and others), with resolve_arg. `position`: number of index events before
      * it. */
     void (*code)(void *arg, struct ct_drain_thread *t, const struct ct_event *e, uint64_t position);
+    struct ct_drain_counts *counts; /* calls are counted there (drain_count.h); NULL: they are not. Set at any time */
     /* Set before ct_drain_finish: the trigger by which the end of the process marks its last moment; "": none does. */
     char end_mark[64];
     uint64_t ended_ns; /* set before ct_drain_finish: when the recording ended; 0: now */
@@ -139,6 +162,7 @@ struct ct_drain {
     bool finishing;              /* the target sends nothing more */
     struct ct_drain_chunk *list; /* drain_take.c: the chunks of this pass */
     struct ct_drain_turn *turns; /* drain_take.c: the threads that they belong to */
+    uint64_t submits;            /* number of chunks that had been submitted when this pass began */
     bool held_up;                /* this pass left chunks of a thread, because it has to wait for a slot */
     uint64_t hurry_at;           /* from then on the end is fast rather than exact; 0: it is not the end yet */
     bool hurried;                /* the call of a return is searched only among the innermost ones */
@@ -155,7 +179,8 @@ struct ct_drain {
         uint32_t weight;
     } sample[1024];
     size_t sample_count;
-    bool found;     /* this pass found something new */
+    bool found; /* this pass found something new */
+    struct ct_drain_pace pace;
     bool switching; /* threads switch often: the next pass should be soon */
     bool cut;       /* this pass left something */
     bool above;     /* the lane passed the high watermark, and is not below the low one yet */
@@ -179,6 +204,8 @@ struct ct_drain {
 int ct_drain_start(struct ct_drain *drain);
 /* Sets a larger array of functions; existing ones keep their numbers. The old array must stay valid until the end. */
 void ct_drain_set_functions(struct ct_drain *drain, const uint64_t *function_ids, size_t hook_count);
+/* Changes wait_ms, from any thread; the drain thread applies it soon. */
+void ct_drain_set_wait(struct ct_drain *drain, unsigned ms);
 /* Takes what is left and closes all files. */
 int ct_drain_finish(struct ct_drain *drain);
 void ct_drain_free(struct ct_drain *drain);
@@ -197,6 +224,27 @@ void ct_drain_free_quarantined(struct ct_drain *drain);
 /* Frees what an ended thread has left; returns false while it has something that will go away by itself. */
 bool ct_drain_free_left(struct ct_drain *drain, uint32_t slot, uint32_t generation);
 
+/* ---- drain_pace.c ---- */
+
+/* Sleeps between two passes; returns false if it is time to finish. */
+bool ct_drain_sleep(struct ct_drain *drain, unsigned ms);
+/* Ends a sleep, from any thread. */
+void ct_drain_wake(struct ct_drain *drain);
+void ct_drain_pace_begin(struct ct_drain *drain);
+/* Measures what share of the processors the thread gets, and asks for more where that is too little. */
+void ct_drain_pace_measure(struct ct_drain *drain);
+void ct_drain_pace_end(struct ct_drain *drain);
+
+/* ---- drain_waits.c ---- */
+
+/* `waited`: of a chunk's header. */
+void ct_drain_note_wait(struct ct_drain_thread *thread, uint64_t waited);
+/* Writes the wait that was noted: it ended right before an event with the counter value `first`, which is the thread's
+ * next one. */
+void ct_drain_put_wait(struct ct_drain *drain, struct ct_drain_thread *thread, uint64_t first);
+int ct_drain_flush_waits(struct ct_drain_thread *thread);
+int ct_drain_close_waits(struct ct_drain_thread *thread);
+
 /* ---- drain_events.c ---- */
 
 void ct_drain_emit(struct ct_drain *drain, struct ct_drain_thread *thread, const struct ct_event *events, size_t count);
@@ -209,6 +257,18 @@ void ct_drain_inherit(struct ct_drain *drain, struct ct_drain_thread *thread, ui
 void ct_drain_measure(struct ct_drain *drain, uint64_t now);
 /* function_id of a hook; 0: none. */
 uint64_t ct_drain_function(const struct ct_drain *drain, uint32_t hook);
+
+/* Puts events into a block that has room for them; returns how many these are. `one_by_one`: without drain_run.c, for
+ * comparisons. */
+size_t ct_drain_pack(struct ct_drain *drain, struct ct_drain_thread *thread, struct ct_pack *pack,
+                     const struct ct_event *events, size_t count, bool one_by_one);
+
+/* ---- drain_run.c ---- */
+
+/* Packs the first of these events that are nothing special; returns how many these are. `seq` is the position of the
+ * first one. */
+size_t ct_drain_pack_run(struct ct_drain *drain, struct ct_drain_thread *thread, struct ct_pack *pack,
+                         const struct ct_event *events, size_t count, uint64_t seq);
 
 #define CT_DRAIN_DEPTH_IN_ALL (1u << 26) /* entries of all stacks together; a limit, since calls come from the target */
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Turns slots into ATF events with time, function and depth, and measures the latency. Owner: the drain thread. */
 #include "drain/drain.h"
+#include "drain/drain_count.h"
 #include "abi/event.h"
+#include "trace/packed_block.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,7 +75,10 @@ static void list_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t los
 
 void ct_drain_note_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t lost, enum ct_loss_reason reason,
                        uint32_t depth) {
+    struct ct_drain_counts *counts = __atomic_load_n(&d->counts, __ATOMIC_ACQUIRE);
     t->gaps_lost += lost;
+    if (counts)
+        counts->lost += lost;
     ct_drain_stacks_forget(d, t);
     ct_detail_forget_open(t);
     t->depth = t->unknown = depth <= MAX_DEPTH ? depth : 0;
@@ -140,34 +145,84 @@ static void take_samples(struct ct_drain *d, const struct ct_event *events, size
     }
 }
 
-static void emit_events(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
-    take_samples(d, events, count);
-    for (size_t done = 0; done < count;) {
-        size_t room, n;
-        struct atf_index_event *out = ct_thread_writer_reserve(t->writer, &room);
-        n = room < count - done ? room : count - done;
-        size_t made = 0;
-        for (size_t i = 0; i < n; i++) {
-            if ((events[done + i].kind & CT_TAG_KIND) == CT_EVENT_VOID) {
-                t->abandoned++;
-            } else if ((events[done + i].kind & CT_TAG_KIND) == CT_EVENT_STACK) {
-                ct_drain_stacks_run(t, events[done + i].hook);
-            } else if ((events[done + i].kind & CT_TAG_KIND) >= CT_EVENT_BLOCK) {
-                if (d->code)
-                    d->code(d->resolve_arg, t, &events[done + i], t->events + made);
-            } else {
-                out[made] = convert_event(d, t, &events[done + i], t->events + made);
-                made++;
-            }
+/* Takes an event that is none of a file. */
+static bool is_about_else(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *e, uint64_t seq) {
+    uint32_t kind = e->kind & CT_TAG_KIND;
+    if (kind == CT_EVENT_VOID)
+        t->abandoned++;
+    else if (kind == CT_EVENT_STACK)
+        ct_drain_stacks_run(t, e->hook);
+    else if (kind >= CT_EVENT_BLOCK && d->code)
+        d->code(d->resolve_arg, t, e, seq);
+    return kind == CT_EVENT_VOID || kind == CT_EVENT_STACK || kind >= CT_EVENT_BLOCK;
+}
+
+static void note_start(struct ct_drain *d, uint64_t ns) {
+    if (!d->time_start || ns < d->time_start)
+        d->time_start = ns;
+}
+
+/* Ends a part of a run, of which `made` events go to the file. What explains them is written first. */
+static void explain_events(struct ct_drain *d, struct ct_drain_thread *t, size_t made) {
+    int status = d->explain ? d->explain(d->resolve_arg) : 0;
+    d->error = d->error ? d->error : status;
+    t->events += made;
+}
+
+size_t ct_drain_pack(struct ct_drain *d, struct ct_drain_thread *t, struct ct_pack *pack, const struct ct_event *events,
+                     size_t count, bool one_by_one) {
+    size_t made = 0, i = 0;
+    while (i < count) {
+        size_t run = one_by_one ? 0 : ct_drain_pack_run(d, t, pack, events + i, count - i, t->events + made);
+        made += run;
+        i += run;
+        if (i < count && !is_about_else(d, t, &events[i], t->events + made)) {
+            struct atf_index_event out = convert_event(d, t, &events[i], t->events + made);
+            note_start(d, out.timestamp_ns);
+            ct_pack_put(pack, &out);
+            made++;
         }
-        if (made && (!d->time_start || out[0].timestamp_ns < d->time_start))
-            d->time_start = out[0].timestamp_ns;
-        int status = d->explain ? d->explain(d->resolve_arg) : 0;
-        d->error = d->error ? d->error : status;
-        ct_thread_writer_commit(t->writer, made);
-        t->events += made;
-        done += n;
+        i += i < count;
     }
+    return made;
+}
+
+/* Packs the events at once; returns how many of them were taken. 0: this file has no blocks. */
+static size_t emit_packed(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
+    size_t room;
+    struct ct_pack *pack = ct_thread_writer_block(t->writer, &room);
+    if (!pack)
+        return 0;
+    size_t n = room < count ? room : count, made = ct_drain_pack(d, t, pack, events, n, false);
+    explain_events(d, t, made);
+    ct_thread_writer_packed(t->writer, made);
+    return n;
+}
+
+static size_t emit_plain(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
+    size_t room, made = 0;
+    struct atf_index_event *out = ct_thread_writer_reserve(t->writer, &room);
+    size_t n = room < count ? room : count;
+    for (size_t i = 0; i < n; i++)
+        if (!is_about_else(d, t, &events[i], t->events + made)) {
+            out[made] = convert_event(d, t, &events[i], t->events + made);
+            made++;
+        }
+    if (made)
+        note_start(d, out[0].timestamp_ns);
+    explain_events(d, t, made);
+    ct_thread_writer_commit(t->writer, made);
+    return n;
+}
+
+static void emit_events(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
+    struct ct_drain_counts *counts = __atomic_load_n(&d->counts, __ATOMIC_ACQUIRE);
+    take_samples(d, events, count);
+    if (counts)
+        ct_drain_count(counts, events, count);
+    for (size_t done = 0, n; done < count; done += n)
+        if (!(n = emit_packed(d, t, events + done, count - done)))
+            n = emit_plain(d, t, events + done, count - done);
     if (t->last_ns > d->time_end)
         d->time_end = t->last_ns;
     d->found = true;

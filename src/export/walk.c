@@ -230,6 +230,17 @@ static void next_off(struct ct_walk *w) {
     while (w->off.kind == CT_OFF_UNKNOWN && w->off.to_ns);
 }
 
+static void report_off(struct ct_walk *w, bool begin) {
+    if (w->format->names_off) {
+        w->off_name = ct_names_other(&w->e->names, w->off.kind, ct_off_text(w->off.kind));
+        if (!w->off_name) {
+            ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+            return;
+        }
+    }
+    w->format->off(w, &w->off, begin);
+}
+
 /* Begins and ends spans up to a time, in order. */
 static void pass_off(struct ct_walk *w, uint64_t now_ns) {
     if (!w->now_ns) /* nothing is shown before the first event */
@@ -238,7 +249,7 @@ static void pass_off(struct ct_walk *w, uint64_t now_ns) {
     while (w->off.to_ns && (w->is_off ? w->off.to_ns : w->off.from_ns) <= now_ns) {
         uint64_t at = w->is_off ? w->off.to_ns : w->off.from_ns;
         w->now_ns = at > w->now_ns ? at : w->now_ns;
-        w->format->off(w, &w->off, !w->is_off);
+        report_off(w, !w->is_off);
         if (w->is_off)
             next_off(w);
         else
@@ -251,7 +262,7 @@ static void finish_off(struct ct_walk *w, uint64_t end_ns) {
     pass_off(w, end_ns);
     if (w->is_off) {
         w->now_ns = end_ns > w->now_ns ? end_ns : w->now_ns;
-        w->format->off(w, &w->off, false);
+        report_off(w, false);
     }
     w->is_off = false;
     w->off = (struct ct_off_span){0};

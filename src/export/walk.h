@@ -58,6 +58,7 @@ struct ct_walk_format {
      * kernel's: they may be a little off those of events, so a span may begin in one call and end in the next. Spans do
      * not overlap. */
     void (*off)(struct ct_walk *w, const struct ct_off_span *span, bool begin);
+    bool names_off; /* `off` uses off_name */
 };
 
 struct ct_walk {
@@ -66,6 +67,7 @@ struct ct_walk {
     size_t thread, process;
     const struct ct_trace_thread *info;
     uint64_t now_ns;
+    struct ct_name *off_name; /* what the span of `off` is called; NULL: the format does not ask for it */
     uint32_t detail; /* record of the current event: a call's for begin and entry, a return's for end and unpaired */
     struct ct_export_lane *lanes;
     size_t lane_count;

@@ -18,10 +18,10 @@ struct step {
     uint32_t detail;
     uint32_t span, caller; /* numbers, NONE: none */
     uint64_t now_ns;
+    struct ct_name *name;
     union {
         struct {
             uint64_t ns; /* BEGIN: start; END: self; GAP: its index; BEGIN_THREAD: the thread's */
-            struct ct_name *name;
             size_t lane;
         };
         struct ct_off_span off;
@@ -138,6 +138,7 @@ static void do_step(struct ct_walk_pipe *p, const struct step *step) {
         real->signal(w);
         break;
     case OFF:
+        w->off_name = step->name;
         real->off(w, &step->off, step->how);
         break;
     }
@@ -255,6 +256,7 @@ static void note_off(struct ct_walk *w, const struct ct_off_span *span, bool beg
     struct step *step = add_step(w, OFF);
     step->off = *span;
     step->how = begin;
+    step->name = w->off_name;
 }
 
 /* ---- the pipe ---- */
@@ -269,7 +271,8 @@ static struct ct_walk_format noting(const struct ct_walk_format *real) {
                                    .unpaired = real->unpaired ? note_unpaired : NULL,
                                    .gap = real->gap ? note_gap : NULL,
                                    .signal = real->signal ? note_signal : NULL,
-                                   .off = real->off ? note_off : NULL};
+                                   .off = real->off ? note_off : NULL,
+                                   .names_off = real->names_off};
 }
 
 struct ct_walk_pipe *ct_walk_pipe_open(struct ct_export *e, const struct ct_walk_format *format, void *arg) {

@@ -159,6 +159,48 @@ NAME(code):
     mov %rax, (%rcx)
 .endm
 
+/* The fast clock (abi/shm_abi.h). rdx: the time of the event at rax, which is valid once the time is stored. It is the
+ * thread's last reading of the counter, if that is newer than the last tick; every 16th slot has a reading of its own.
+ * To that is added a little for each slot since the reading, less than an event takes: times increase, and are never
+ * ahead. Stub and handler share one word: a reading that is stored late is an old one, and the next tick replaces it.
+ * Uses rcx. */
+.macro FAST_STAMP
+    mov $CT_CLOCK_TURN, %edx
+    mov BLOCK(CT_BLOCK_TICK_AT), %rcx
+    and %eax, %edx
+    jz 26f
+    mov (%rcx), %rcx
+    shr $CT_CLOCK_SHIFT, %edx
+    cmp %rcx, BLOCK(CT_BLOCK_READING)
+    jb 26f
+    add BLOCK(CT_BLOCK_READING), %rdx
+    mov %rdx, (%rax)
+25:
+.endm
+.macro FAST_STAMP_READ
+26: mov %rax, %rcx
+    prefetchw 512(%rax)
+    prefetchw 576(%rax)
+    prefetchw 640(%rax)
+    prefetchw 704(%rax)
+    rdtsc
+    shl $32, %rdx
+    or %rax, %rdx
+    mov %ecx, %eax
+    and $CT_CLOCK_TURN, %eax
+    shr $CT_CLOCK_SHIFT, %eax
+    neg %rax
+    add %rdx, %rax
+    mov %rax, BLOCK(CT_BLOCK_READING)
+    mov %rdx, (%rcx)
+    jmp 25b
+.endm
+.macro FILL_FAST kind
+    mov %edx, 8(%rax)
+    movl $\kind, 12(%rax)
+    FAST_STAMP
+.endm
+
 #define INNERMOST(field) (CT_SHADOW_##field - CT_SHADOW_SIZE)
 
 /* ---- detail: registers and stack of a call, registers of a return (abi/shm_abi.h) ----
@@ -361,7 +403,7 @@ NAME(code):
 
 /* Fills the slot at rax like FILL, and the note; the event's tag has its number in the thread, if it is to be
  * captured. */
-.macro FILL_NOTE kind
+.macro FILL_NOTE kind, fast
     mov %edx, 8(%rax)
     mov %edx, CT_NOTE_HOOK(%rsp)
     mov BLOCK(CT_BLOCK_BUDGETS), %rcx
@@ -372,12 +414,17 @@ NAME(code):
     or $\kind, %ecx
 22: mov %ecx, 12(%rax)
     mov %ecx, CT_NOTE_TAG(%rsp)
+  .if \fast
+    FAST_STAMP
+    mov %rdx, CT_NOTE_STAMP(%rsp)
+  .else
     mov %rax, %rcx
     rdtsc
     shl $32, %rdx
     or %rdx, %rax
     mov %rax, (%rcx)
     mov %rax, CT_NOTE_STAMP(%rsp)
+  .endif
 .endm
 
 /* The rest of FILL_NOTE: there is a limit for how many of this function's calls are captured in a second. A return is
@@ -438,6 +485,17 @@ NAME(code):
   .endif
 .endm
 
+/* Fills the slot at rax: with or without detail, with or without the fast clock. */
+.macro FILL_EVENT kind, n, fast
+  .if NOTED(\n)
+    FILL_NOTE \kind, \fast
+  .elseif \fast
+    FILL_FAST \kind
+  .else
+    FILL \kind
+  .endif
+.endm
+
 .macro PROLOGUE n
     push %rax
     SAVE_FLAGS
@@ -462,7 +520,7 @@ NAME(code):
 
 /* Stack: note, r11 perhaps, rcx, rdx, flags, rax, stub word, return address = S. Flags are kept, although the ABI does
  * not require it: the cost cannot be measured beside two timestamps, and hand-written callers may pass them. */
-.macro ENTER n
+.macro ENTER n, fast=0
     PROLOGUE \n
     mov %fs:0, %rax
     lea 40+\n(%rsp), %rdx
@@ -490,11 +548,7 @@ NAME(code):
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
     RESERVE 14f
     mov %rax, CT_SHADOW_DATA(%rcx)
-  .if NOTED(\n)
-    FILL_NOTE 1
-  .else
-    FILL 1
-  .endif
+    FILL_EVENT 1, \n, \fast
     mov BLOCK(CT_BLOCK_TOP), %rcx
     lea 40+\n(%rsp), %rdx
     mov %rdx, INNERMOST(SLOT)(%rcx)         /* the frame is there */
@@ -518,6 +572,9 @@ NAME(code):
     ret $8                                  /* drops the return address: the body's call takes its slot */
   .if NOTED(\n)
     CHECK_BUDGET 1
+  .endif
+  .if \fast
+    FAST_STAMP_READ
   .endif
 
     /* A handler came, and entries of its frames are left: its stack walk let them return unseen. */
@@ -560,7 +617,7 @@ NAME(code):
 .endm
 
 /* Entry-only: one event, the return address stays. */
-.macro ENTER_ENTRY n
+.macro ENTER_ENTRY n, fast=0
     PROLOGUE \n
     mov %fs:0, %rax
     cmp BLOCK(CT_BLOCK_OWNER), %rax
@@ -574,16 +631,18 @@ NAME(code):
 19: mov 32+\n(%rsp), %rdx
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
     RESERVE 14f
+    FILL_EVENT 4, \n, \fast
+11:
   .if NOTED(\n)
-    FILL_NOTE 4
-11: CAPTURE_CALL 40+\n
-  .else
-    FILL 4
+    CAPTURE_CALL 40+\n
   .endif
 12: EPILOGUE \n
     ret
   .if NOTED(\n)
     CHECK_BUDGET 4
+  .endif
+  .if \fast
+    FAST_STAMP_READ
   .endif
 13: jne 15f                                 /* as in ENTER */
     mov INNERMOST(STUB)(%rcx), %rax
@@ -620,12 +679,77 @@ FUNCTION NAME(enter_entry)
     ENTER_ENTRY PLAIN
 FUNCTION NAME(enter_entry_detail)
     ENTER_ENTRY DETAILED
+FUNCTION NAME(enter_record_fast)
+    ENTER PLAIN, 1
+FUNCTION NAME(enter_detail_fast)
+    ENTER DETAILED, 1
+FUNCTION NAME(enter_entry_fast)
+    ENTER_ENTRY PLAIN, 1
+FUNCTION NAME(enter_entry_detail_fast)
+    ENTER_ENTRY DETAILED, 1
+
+/* ---- sampling: every Nth call of a function is recorded, with all that it calls ---- */
+
+/* Counts the call. Goes on to `next` when a recorded call is open on this stack, or when it is the function's turn;
+ * otherwise to the body, with the return address where it is. Stack as in ENTER. A counter (struct ct_shm_count) has
+ * the calls, and how many there were when the last one was chosen. Frames that were left unseen count as open: the next
+ * call is recorded, and finds out. */
+.macro SAMPLE next, entry_only
+    PROLOGUE PLAIN
+    mov %fs:0, %rax
+    cmp BLOCK(CT_BLOCK_OWNER), %rax
+    jne 15f
+    mov BLOCK(CT_BLOCK_COUNTS), %rcx
+    test %rcx, %rcx
+    jz 14f
+    mov 32+PLAIN(%rsp), %rdx
+    mov CT_AFTER_TO_NUMBER(%rdx), %edx
+    shl $CT_COUNT_SHIFT, %rdx
+    add %rdx, %rcx
+    mov $1, %eax
+    lock xadd %rax, (%rcx)
+    mov BLOCK(CT_BLOCK_TOP), %rdx
+    mov INNERMOST(SLOT)(%rdx), %rdx
+    sub $8, %rdx                            /* neither the sentinel nor a hole */
+    jns 14f
+    inc %rax
+    sub 8(%rcx), %rax
+    cmp BLOCK(CT_BLOCK_SAMPLE), %rax
+    jb 13f
+    add %rax, 8(%rcx)
+14: EPILOGUE PLAIN
+    jmp \next
+15: PUSH_REST
+    mov 88+PLAIN(%rsp), %rdi
+    CALL_SLOW CT_BLOCK_FN_SAMPLE
+    POP_REST
+    test %eax, %eax
+    jnz 14b
+13:
+  .if !\entry_only
+    mov 32+PLAIN(%rsp), %rcx
+    movslq CT_AFTER_TO_BODY_REL(%rcx), %rdx
+    lea CT_AFTER_TO_RESUME(%rcx, %rdx), %rcx
+    mov %rcx, 32+PLAIN(%rsp)
+  .endif
+    EPILOGUE PLAIN
+    ret
+.endm
+
+FUNCTION NAME(sample_record)
+    SAMPLE NAME(enter_record), 0
+FUNCTION NAME(sample_detail)
+    SAMPLE NAME(enter_detail), 0
+FUNCTION NAME(sample_entry)
+    SAMPLE NAME(enter_entry), 1
+FUNCTION NAME(sample_entry_detail)
+    SAMPLE NAME(enter_entry_detail), 1
 
 /* ---- leave: record the return, bring the return address back ---- */
 
 /* Entered with rsp = S + 8. Stack: note, r11 perhaps, rcx, rdx, flags, rax, return address = S. Flags are kept:
  * hand-written callers may look at them, and the caller is not known. */
-.macro LEAVE n
+.macro LEAVE n, fast=0
     lea -8(%rsp), %rsp
     PROLOGUE \n
     lea 32+\n(%rsp), %rdx
@@ -654,15 +778,13 @@ FUNCTION NAME(enter_entry_detail)
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
     RESERVE 14f
     mov %rax, INNERMOST(DATA)(%rcx)
-  .if NOTED(\n)
-    FILL_NOTE 2
-  .else
-    FILL 2
-  .endif
+    FILL_EVENT 2, \n, \fast
     mov BLOCK(CT_BLOCK_TOP), %rcx
     lea -CT_SHADOW_SIZE(%rcx), %rcx
     movq $0, CT_SHADOW_SLOT(%rcx)
     mov %rcx, BLOCK(CT_BLOCK_TOP)              /* release */
+    cmp BLOCK(CT_BLOCK_BARE), %rcx
+    jbe 19f
 11:
   .if NOTED(\n)
     CAPTURE_RETURN 32+\n
@@ -672,11 +794,18 @@ FUNCTION NAME(enter_entry_detail)
   .if NOTED(\n)
     CHECK_BUDGET 2
   .endif
+  .if \fast
+    FAST_STAMP_READ
+  .endif
 14: PUSH_REST                               /* buffer full; the slow path releases the entry */
     mov %edx, %edi
     mov $2, %esi
     NOTE_ARGUMENT \n, %rcx
     CALL_SLOW CT_BLOCK_FN_EVENT
+    POP_REST
+    jmp 11b
+19: PUSH_REST                               /* the next frame would return unseen */
+    CALL_SLOW CT_BLOCK_FN_COVER
     POP_REST
     jmp 11b
 18:                                         /* as in ENTER */
@@ -704,6 +833,10 @@ FUNCTION NAME(leave_record)
     LEAVE PLAIN
 FUNCTION NAME(leave_detail)
     LEAVE DETAILED
+FUNCTION NAME(leave_record_fast)
+    LEAVE PLAIN, 1
+FUNCTION NAME(leave_detail_fast)
+    LEAVE DETAILED, 1
 
 /* ---- functions that the engine must know about: always through C ---- */
 

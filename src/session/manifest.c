@@ -7,6 +7,7 @@
 #include "session/crash_watch.h"
 #include "session/follower.h"
 #include "session/recording.h"
+#include "session/recording_sample.h"
 #include "isa/machine.h"
 #include "trace/segments.h"
 #include "symbols/functions.h"
@@ -48,7 +49,20 @@ static void put_wall(struct ct_json *j, const struct ct_clock_wall *wall) {
     ct_json_end(j, ']');
 }
 
-static void put_clock(struct ct_json *j, const struct ct_clock *clock, const struct ct_clock_wall *wall) {
+/* How late the time of a call or return may be. The margin: processors read the counter, and see a tick, a little
+ * before or after the instructions around. */
+static void put_lateness(struct ct_json *j, const struct ct_recording *r) {
+    enum { MARGIN_NS = 1000 };
+    const struct ct_ticker *ticker = &r->drain.ticker;
+    double ns = ct_clock_hz(&r->clock) > 0 ? 1e9 / ct_clock_hz(&r->clock) : 0;
+    ct_json_string(j, "events", "fast");
+    ct_json_number(j, "late_ns", (uint64_t)((double)ct_ticker_late(ticker, 1) * ns) + MARGIN_NS);
+    ct_json_number(j, "late_p99_ns", (uint64_t)((double)ct_ticker_late(ticker, 0.99) * ns) + MARGIN_NS);
+    ct_json_number(j, "ticks", __atomic_load_n(&ticker->ticks, __ATOMIC_RELAXED));
+}
+
+static void put_clock(struct ct_json *j, const struct ct_recording *r) {
+    const struct ct_clock *clock = &r->clock;
     ct_json_begin(j, "clock", '{');
     ct_json_string(j, "type", "boottime");
     ct_json_real(j, "counter_hz", ct_clock_hz(clock));
@@ -57,7 +71,9 @@ static void put_clock(struct ct_json *j, const struct ct_clock *clock, const str
     put_point(j, &clock->first);
     put_point(j, &clock->newest);
     ct_json_end(j, ']');
-    put_wall(j, wall);
+    put_wall(j, &r->wall);
+    if (r->lane.fast_clock)
+        put_lateness(j, r);
     ct_json_end(j, '}');
 }
 
@@ -133,6 +149,8 @@ static void put_thread(struct ct_json *j, const struct ct_drain_thread *t) {
         ct_json_end(j, '}');
     }
     ct_json_number(j, "lost", lost);
+    if (t->waits.ns)
+        ct_json_number(j, "waited_ns", t->waits.ns);
     put_kept(j, t);
     if (t->gone) /* it may have ended long after its last event */
         ct_json_number(j, "end_ns", t->last_ns > t->seen_ns ? t->last_ns : t->seen_ns);
@@ -214,6 +232,16 @@ static void put_latency(struct ct_json *j, const struct ct_drain *d) {
     ct_json_end(j, '}');
 }
 
+/* What the drain thread got of the processors, and how long threads waited for it. */
+static void put_drain(struct ct_json *j, const struct ct_drain *d, const struct ct_session_statistics *s) {
+    ct_json_begin(j, "drain", '{');
+    ct_json_number(j, "waited_ns", s->waited_ns);
+    ct_json_number(j, "ran_ns", d->pace.ran_ns);
+    ct_json_number(j, "queued_ns", d->pace.queued_ns);
+    ct_json_bool(j, "raised", d->pace.raised);
+    ct_json_end(j, '}');
+}
+
 static void put_lists(struct ct_json *j, struct ct_recording *r) {
     ct_json_begin(j, "threads", '[');
     for (const struct ct_drain_thread *t = r->drain.threads; t; t = t->next)
@@ -258,6 +286,8 @@ static void put_detail(struct ct_json *j, struct ct_recording *r, const struct c
     ct_json_number(j, "stack_bytes", r->lane.stack_bytes);
     ct_json_bool(j, "vectors", r->lane.vectors);
     ct_json_number(j, "strings", r->lane.strings);
+    if (r->lane.strings && r->session->options.structs)
+        ct_json_bool(j, "structs", true);
     if (r->lane.strings && r->lane.control && r->lane.control->silent)
         ct_json_string(j, "strings_end", "the program has asked for a seccomp filter: no text was read from then on");
     ct_json_bool(j, "errno", r->lane.has_errno);
@@ -304,6 +334,7 @@ static void put_numbers(struct ct_json *j, struct ct_recording *r) {
     put_events(j, &now);
     put_detail(j, r, &now);
     put_latency(j, &r->drain);
+    put_drain(j, &r->drain, &now);
     put_rates(j, &now);
     ct_json_number(j, "plan_ns", now.plan_ns);
     ct_json_number(j, "pause_ns", now.pause_ns);
@@ -332,11 +363,13 @@ static int write_manifest(struct ct_recording *r, bool complete) {
     ct_json_string(&j, "origin", origins[r->origin]);
     put_host(&j);
     ct_clock_note_wall(&r->wall);
-    put_clock(&j, &r->clock, &r->wall);
+    put_clock(&j, r);
     put_cpu(&j, r);
     put_keep(&j, &r->session->options);
     put_numbers(&j, r);
     ct_follower.put_manifest(r, &j);
+    ct_recording_budget_put(r, &j);
+    ct_recording_sample_put(r, &j);
     put_end(&j, r);
     put_lists(&j, r);
     ct_json_end(&j, '}');
@@ -442,9 +475,17 @@ void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
     ct_json_number(j, "lane_least_free", n.lane_least_free);
     ct_json_bool(j, "lane_above", n.lane_above);
     ct_json_number(j, "bytes_written", n.bytes_written);
+    ct_json_number(j, "waited_ns", n.waited_ns);
     ct_json_number(j, "latency_p50_ns", n.latency_p50_ns);
     ct_json_number(j, "latency_p99_ns", n.latency_p99_ns);
     ct_json_number(j, "behind_ns", n.written_until_ns ? ct_clock_now() - n.written_until_ns : 0);
     ct_json_number(j, "recording_ns", n.recording_ns);
+    if (n.budget) {
+        ct_json_begin(j, "budget", '{');
+        ct_json_real(j, "limit", (double)n.budget / 10000);
+        ct_json_real(j, "used", (double)n.budget_used / 10000);
+        ct_json_number(j, "left_out", n.left_out);
+        ct_json_end(j, '}');
+    }
     put_detail_status(j, s, &n);
 }

@@ -6,7 +6,7 @@
  * alone. All events come back exactly as they were: what does not match the pattern is an odd event too. */
 #include "trace/packed_block.h"
 #include "trace/crc32.h"
-#include "trace/packed_state.h"
+#include "trace/packed_columns.h"
 #include <lz4.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct slot {
 
 struct ct_pack {
     struct ct_pack *next;
-    struct ctp_state state;
+    struct ct_pack_columns columns;
     uint32_t turn;     /* slots of other turns are empty */
     uint32_t id_count; /* functions in the block */
     uint64_t last_id;
@@ -147,39 +147,39 @@ static uint32_t code_of(struct ct_pack *pack, uint64_t id) {
     }
 }
 
+static inline uint32_t shape_of(uint32_t code) {
+    uint32_t more = code - CTP_CALL_CODES;
+    return code < CTP_CALL_CODES ? CTP_CALL + code : (CTP_LONG + (more >> 8)) | (more & 255) << 8;
+}
+
 static inline uint8_t *put_call(uint8_t *shape, uint32_t code) {
-    if (code < CTP_CALL_CODES) {
-        *shape = (uint8_t)(CTP_CALL + code);
-        return shape + 1;
-    }
-    code -= CTP_CALL_CODES;
-    shape[0] = (uint8_t)(CTP_LONG + (code >> 8));
-    shape[1] = (uint8_t)code;
-    return shape + 2;
+    return ct_pack_shape(shape, shape_of(code), code >= CTP_CALL_CODES);
 }
 
-static inline uint8_t *put_time(uint8_t *p, uint64_t delta) {
-    if (delta < CTP_TIME_SHORT) {
-        *p = (uint8_t)delta;
-        return p + 1;
-    }
-    delta -= CTP_TIME_SHORT;
-    if (delta < (CTP_TIME_LONG - CTP_TIME_SHORT) << 8) {
-        p[0] = (uint8_t)(CTP_TIME_SHORT + (delta >> 8));
-        p[1] = (uint8_t)delta;
-        return p + 2;
-    }
-    delta -= (CTP_TIME_LONG - CTP_TIME_SHORT) << 8;
-    unsigned more = delta ? (63 - (unsigned)__builtin_clzll(delta)) / 8 : 0;
-    *p++ = (uint8_t)(CTP_TIME_LONG + more);
-    memcpy(p, &delta, sizeof delta);
-    return p + more + 1;
+struct ct_pack_columns *ct_pack_columns(struct ct_pack *pack) {
+    return &pack->columns;
 }
 
-static void put_odd(struct ct_pack *pack, const struct atf_index_event *event, uint32_t tid) {
+const struct ct_pack_code *ct_pack_note(struct ct_pack *pack, uint32_t key, uint64_t function) {
+    struct ct_pack_code *at = ct_pack_code_at(&pack->columns, key);
+    uint32_t code = code_of(pack, function);
+    *at = (struct ct_pack_code){function, key, (uint16_t)shape_of(code), code >= CTP_CALL_CODES};
+    return at;
+}
+
+bool ct_pack_use_codes(struct ct_pack *pack, size_t count) {
+    struct ct_pack_columns *c = &pack->columns;
+    if (c->has_codes || count < CT_PACK_RUN)
+        return c->has_codes;
+    memset(c->codes, 0, sizeof c->codes); /* nobody looks for key 0 anywhere but in the first place */
+    c->codes[0].key = 1;
+    return c->has_codes = true;
+}
+
+static void put_odd(struct ct_pack *pack, struct ctp_state *state, const struct atf_index_event *event) {
     uint32_t kind = event->event_kind;
     bool known = kind >= ATF_CALL && kind <= ATF_EXCEPTION;
-    bool deep = event->call_depth != ctp_expected_depth(&pack->state, kind), other = event->thread_id != tid;
+    bool deep = event->call_depth != ctp_expected_depth(state, kind), other = event->thread_id != pack->columns.tid;
     uint32_t code = code_of(pack, event->function_id);
     uint8_t *p = pack->odd;
     *p++ = (uint8_t)((known ? kind : 0) | (deep ? CTP_ODD_DEPTH : 0) | (other ? CTP_ODD_THREAD : 0));
@@ -190,30 +190,31 @@ static void put_odd(struct ct_pack *pack, const struct atf_index_event *event, u
     if (other)
         p = ct_varint_put(p, event->thread_id);
     pack->odd = ct_varint_put(p, code);
-    ctp_state_odd(&pack->state, kind, event->call_depth, event->function_id);
+    ctp_state_odd(state, kind, event->call_depth, event->function_id);
 }
 
 /* Writes an event that is neither a call nor the expected return. */
-static uint8_t *put_unexpected(struct ct_pack *pack, uint8_t *shape, const struct atf_index_event *event,
-                               bool after_call, uint32_t tid) {
-    struct ctp_state *state = &pack->state;
+static uint8_t *put_unexpected(struct ct_pack *pack, uint8_t *shape, const struct atf_index_event *event) {
+    struct ctp_state *state = &pack->columns.state;
     uint32_t leaves = event->event_kind == ATF_CALL ? 1 : 2;
-    if (after_call && state->used && state->depth >= leaves && event->call_depth == state->depth - leaves) {
+    bool ours = event->thread_id == pack->columns.tid;
+    if (pack->columns.after_call && state->used && state->depth >= leaves &&
+        event->call_depth == state->depth - leaves) {
         *shape++ = CTP_LEFT;
         ctp_state_pop(state);
-        if (event->thread_id == tid && event->event_kind == ATF_CALL) {
+        if (ours && event->event_kind == ATF_CALL) {
             shape = put_call(shape, code_of(pack, event->function_id));
             ctp_state_push(state, event->function_id);
             return shape;
         }
-        if (event->thread_id == tid && ctp_state_returns(state, event)) {
+        if (ours && ctp_state_returns(state, event)) {
             *shape++ = CTP_RETURN;
             ctp_state_pop(state);
             return shape;
         }
     }
     *shape++ = CTP_ODD;
-    put_odd(pack, event, tid);
+    put_odd(pack, state, event);
     return shape;
 }
 
@@ -222,58 +223,85 @@ static uint32_t depth_before(const struct atf_index_event *event) {
     return event->call_depth + (ends && event->call_depth != UINT32_MAX);
 }
 
-const uint8_t *ct_pack_events(struct ct_pack *pack, const struct atf_index_event *events, size_t count,
-                              uint64_t first_seq, uint32_t tid, size_t *size) {
-    struct ctp_block header = {.type = CTP_EVENTS,
-                               .count = (uint32_t)count,
-                               .first_seq = first_seq,
-                               .time_first_ns = events[0].timestamp_ns,
-                               .time_last_ns = events[count - 1].timestamp_ns,
-                               .depth = depth_before(&events[0]),
-                               .span = (uint32_t)count - 1};
-    struct ctp_state state = {.stack = pack->stack, .depth = header.depth};
-    uint8_t *shape = pack->shape, *time = pack->time;
-    uint64_t last_ns = events[0].timestamp_ns;
-    bool after_call = false;
+static void next_turn(struct ct_pack *pack) {
     if (!++pack->turn) {
         memset(pack->slots, 0, sizeof pack->slots);
         pack->turn = 1;
     }
+}
+
+void ct_pack_begin(struct ct_pack *pack, uint32_t tid) {
+    struct ct_pack_columns *c = &pack->columns;
+    next_turn(pack);
+    c->shape = pack->shape;
+    c->time = pack->time;
+    c->state = (struct ctp_state){.stack = pack->stack};
+    c->count = 0;
+    c->tid = tid;
+    c->after_call = c->has_codes = false;
     pack->id_count = 0;
     pack->last_id = 0;
     pack->name = pack->names;
     pack->odd = pack->odds;
-    for (size_t i = 0; i < count; i++) {
-        const struct atf_index_event *event = &events[i];
-        time = put_time(time, event->timestamp_ns - last_ns);
-        last_ns = event->timestamp_ns;
-        bool ours = event->thread_id == tid, call = event->event_kind == ATF_CALL;
-        if (call && ours && event->call_depth == state.depth) {
-            shape = put_call(shape, code_of(pack, event->function_id));
-            ctp_state_push(&state, event->function_id);
-        } else if (!call && ours && ctp_state_returns(&state, event)) {
-            *shape++ = CTP_RETURN;
-            ctp_state_pop(&state);
-        } else {
-            pack->state = state;
-            shape = put_unexpected(pack, shape, event, after_call, tid);
-            state = pack->state;
-        }
-        after_call = call;
+}
+
+static void put_event(struct ct_pack *pack, const struct atf_index_event *event) {
+    struct ct_pack_columns *c = &pack->columns;
+    struct ctp_state *state = &c->state;
+    bool ours = event->thread_id == c->tid, call = event->event_kind == ATF_CALL;
+    c->time = ct_pack_time(c->time, event->timestamp_ns - c->last_ns);
+    c->last_ns = event->timestamp_ns;
+    if (call && ours && event->call_depth == state->depth) {
+        c->shape = put_call(c->shape, code_of(pack, event->function_id));
+        ctp_state_push(state, event->function_id);
+    } else if (!call && ours && ctp_state_returns(state, event)) {
+        *c->shape++ = CTP_RETURN;
+        ctp_state_pop(state);
+    } else {
+        c->shape = put_unexpected(pack, c->shape, event);
     }
-    pack->state = state;
+    c->after_call = call;
+}
+
+void ct_pack_put(struct ct_pack *pack, const struct atf_index_event *event) {
+    struct ct_pack_columns *c = &pack->columns;
+    if (!c->count++) {
+        c->first_ns = c->last_ns = event->timestamp_ns;
+        c->first_depth = c->state.depth = depth_before(event);
+    }
+    put_event(pack, event);
+}
+
+const uint8_t *ct_pack_end(struct ct_pack *pack, uint64_t first_seq, size_t *size) {
+    const struct ct_pack_columns *c = &pack->columns;
+    struct ctp_block header = {.type = CTP_EVENTS,
+                               .count = c->count,
+                               .first_seq = first_seq,
+                               .time_first_ns = c->first_ns,
+                               .time_last_ns = c->last_ns,
+                               .depth = c->first_depth,
+                               .span = c->count - 1};
     memcpy(pack->out, &header, sizeof header);
     uint8_t *p = ct_varint_put(pack->out + sizeof header, pack->id_count);
     p = put_column(p, pack->names, (size_t)(pack->name - pack->names));
-    p = put_column(p, pack->shape, (size_t)(shape - pack->shape));
-    p = put_column(p, pack->time, (size_t)(time - pack->time));
+    p = put_column(p, pack->shape, (size_t)(c->shape - pack->shape));
+    p = put_column(p, pack->time, (size_t)(c->time - pack->time));
     p = put_column(p, pack->odds, (size_t)(pack->odd - pack->odds));
     *size = ct_pack_seal(pack->out, (size_t)(p - pack->out));
     return pack->out;
 }
 
+const uint8_t *ct_pack_events(struct ct_pack *pack, const struct atf_index_event *events, size_t count,
+                              uint64_t first_seq, uint32_t tid, size_t *size) {
+    ct_pack_begin(pack, tid);
+    for (size_t i = 0; i < count; i++)
+        ct_pack_put(pack, &events[i]);
+    return ct_pack_end(pack, first_seq, size);
+}
+
 struct ct_pack_net ct_pack_net(const struct ct_pack *pack) {
-    return (struct ct_pack_net){pack->state.depth, pack->state.stack, pack->state.used};
+    const struct ctp_state *state = &pack->columns.state;
+    return (struct ct_pack_net){state->depth, state->stack, state->used};
 }
 
 /* ---- links ---- */

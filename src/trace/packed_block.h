@@ -42,8 +42,12 @@ struct ct_pack;
 struct ct_pack *ct_pack_take(void);
 void ct_pack_give(struct ct_pack *pack);
 
-/* Packs up to CT_PACK_EVENTS events into a whole block of *size bytes, which is valid until the packer's next use.
- * Links (detail_seq of the events) are not part of it. */
+/* A block: begins, takes up to CT_PACK_EVENTS events, ends. Its *size bytes are valid until the packer's next use.
+ * Links (detail_seq of the events) are not part of it. packed_columns.h has a faster way for most events. */
+void ct_pack_begin(struct ct_pack *pack, uint32_t tid);
+void ct_pack_put(struct ct_pack *pack, const struct atf_index_event *event);
+const uint8_t *ct_pack_end(struct ct_pack *pack, uint64_t first_seq, size_t *size);
+/* All of these at once. */
 const uint8_t *ct_pack_events(struct ct_pack *pack, const struct atf_index_event *events, size_t count,
                               uint64_t first_seq, uint32_t tid, size_t *size);
 /* The net effect of the last run of events. */

@@ -3,6 +3,8 @@
  *
  * Each write becomes blocks at the end of the file at once: nothing waits until a block is full. Small blocks that
  * follow each other are merged now and then (packed_merge.c). They begin at `loose`. */
+#include "trace/buffers.h"
+#include "trace/packed_columns.h"
 #include "trace/packed_out.h"
 #include "trace/sink.h"
 #include <errno.h>
@@ -17,8 +19,8 @@
 /* ---- events ---- */
 
 /* With segments: tracks the calls that are open after the events that were packed. */
-static int follow_stack(struct ct_packed_out *packed) {
-    struct ct_pack_net net = ct_pack_net(packed->pack);
+static int follow_stack(struct ct_packed_out *packed, const struct ct_pack *pack) {
+    struct ct_pack_net net = ct_pack_net(pack);
     if (!packed->series)
         return 0;
     size_t below = net.depth > net.call_count ? net.depth - net.call_count : 0, depth = below + net.call_count;
@@ -42,38 +44,92 @@ static int follow_stack(struct ct_packed_out *packed) {
     return 0;
 }
 
-/* Writes up to CT_PACK_EVENTS events. */
-static int write_run(struct ct_packed_out *packed, const struct atf_index_event *events, size_t count) {
-    bool small = count < CT_PACKED_SMALL, merged = false;
-    int error = 0;
-    size_t size;
-    const uint8_t *block = ct_pack_events(packed->pack, events, count, packed->next_seq, packed->tid, &size);
-    error = follow_stack(packed);
-    if (small && packed->loose_blocks && !error &&
-        (packed->loose_blocks + 1 >= LOOSE_BLOCKS || packed->loose_events + count >= GOOD_EVENTS)) {
-        if (packed->end - packed->loose > LOOSE_BYTES)
-            ct_packed_out_seal(packed);
-        else
-            error = ct_packed_out_merge(packed, events, count, &merged);
-        if (!merged) /* the merge has used its memory */
-            block = ct_pack_events(packed->pack, events, count, packed->next_seq, packed->tid, &size);
-    }
-    if (!merged && !error) {
-        error = ct_packed_out_append(packed, block, size);
-        packed->loose_blocks++;
-        packed->loose_events += (uint32_t)count;
-        if (!small)
-            ct_packed_out_seal(packed);
-    }
-    if (error)
-        return error;
+/* Working memory for packing, while the file is in use. */
+static struct ct_pack *pack_of(struct ct_packed_out *packed) {
+    if (!packed->pack)
+        packed->pack = ct_pack_take();
+    return packed->pack;
+}
+
+/* Is this small block to be merged with those before it? Leaves these as they are if they are too large. */
+static bool wants_merge(struct ct_packed_out *packed, size_t count) {
+    if (count >= CT_PACKED_SMALL || !packed->loose_blocks ||
+        (packed->loose_blocks + 1 < LOOSE_BLOCKS && packed->loose_events + count < GOOD_EVENTS))
+        return false;
+    if (packed->end - packed->loose <= LOOSE_BYTES)
+        return true;
+    ct_packed_out_seal(packed);
+    return false;
+}
+
+static int append_block(struct ct_packed_out *packed, const uint8_t *block, size_t size, size_t count) {
+    int error = ct_packed_out_append(packed, block, size);
+    packed->loose_blocks++;
+    packed->loose_events += (uint32_t)count;
+    if (count >= CT_PACKED_SMALL)
+        ct_packed_out_seal(packed);
+    return error;
+}
+
+/* Counts the events of a block that is in the file. */
+static int note_block(struct ct_packed_out *packed, const struct ctp_block *header) {
     if (packed->next_seq == packed->first_seq)
-        packed->time_first = events[0].timestamp_ns;
-    packed->time_last = events[count - 1].timestamp_ns;
-    packed->next_seq += count;
+        packed->time_first = header->time_first_ns;
+    packed->time_last = header->time_last_ns;
+    packed->next_seq += header->count;
     if (packed->series)
         ct_series_grown(packed->series, packed->end, packed->time_first, packed->time_last);
     return packed->entry_count >= TABLE_BLOCKS && packed->loose == packed->end ? ct_packed_out_table(packed) : 0;
+}
+
+/* Merges the events of a small block with the blocks before it. *merged false: the block is still to be written. */
+static int merge_block(struct ct_packed_out *packed, const uint8_t *block, size_t count, bool *merged) {
+    struct ct_unpack unpack = {0};
+    struct atf_index_event *events = ct_buffer_take(CT_BUFFER_CLASSES - 1);
+    size_t done;
+    int error = 0;
+    *merged = false;
+    if (events && pack_of(packed) && ct_unpack_begin(&unpack, block, packed->tid) == 0 &&
+        ct_unpack_events(&unpack, events, count, &done) == 0)
+        error = ct_packed_out_merge(packed, events, count, merged);
+    else
+        ct_packed_out_seal(packed);
+    ct_unpack_free(&unpack);
+    if (events)
+        ct_buffer_give(events, CT_BUFFER_CLASSES - 1);
+    return error;
+}
+
+/* Writes a block that `pack` has ended. */
+static int write_block(struct ct_packed_out *packed, const struct ct_pack *pack, const uint8_t *block, size_t size) {
+    struct ctp_block header;
+    memcpy(&header, block, sizeof header);
+    bool merged = false;
+    int error = follow_stack(packed, pack);
+    if (!error && wants_merge(packed, header.count))
+        error = merge_block(packed, block, header.count, &merged);
+    if (!error && !merged)
+        error = append_block(packed, block, size, header.count);
+    return error ? error : note_block(packed, &header);
+}
+
+/* Begins the next segment if this one is full. */
+static int make_room(struct ct_packed_out *packed, uint64_t time_ns) {
+    if (!packed->series || !ct_series_is_full(packed->series, time_ns))
+        return 0;
+    return pack_of(packed) ? ct_packed_out_next(packed, time_ns) : ENOMEM;
+}
+
+/* Writes up to CT_PACK_EVENTS events. */
+static int write_run(struct ct_packed_out *packed, const struct atf_index_event *events, size_t count) {
+    struct ct_pack *pack = ct_pack_take();
+    size_t size;
+    if (!pack)
+        return ENOMEM;
+    const uint8_t *block = ct_pack_events(pack, events, count, packed->next_seq, packed->tid, &size);
+    int error = write_block(packed, pack, block, size);
+    ct_pack_give(pack);
+    return error;
 }
 
 static int write_links(struct ct_packed_out *packed, const struct ct_link *links, size_t count) {
@@ -114,8 +170,7 @@ static int write_all(struct ct_packed_out *packed, const struct atf_index_event 
     while (*done < count && !error) {
         size_t n = count - *done < CT_PACK_EVENTS ? count - *done : CT_PACK_EVENTS;
         const struct atf_index_event *run = events + *done;
-        if (packed->series && ct_series_is_full(packed->series, run->timestamp_ns))
-            error = ct_packed_out_next(packed, run->timestamp_ns);
+        error = make_room(packed, run->timestamp_ns);
         if (!error)
             error = write_run(packed, run, n);
         if (error)
@@ -129,14 +184,7 @@ static int write_all(struct ct_packed_out *packed, const struct atf_index_event 
 /* ---- the sink ---- */
 
 static int use_file(struct ct_packed_out *packed) {
-    int error = packed->file.path ? ct_file_use(&packed->file) : EBADF;
-    if (error)
-        return error;
-    packed->pack = ct_pack_take();
-    if (packed->pack)
-        return 0;
-    ct_file_rest(&packed->file);
-    return ENOMEM;
+    return packed->file.path ? ct_file_use(&packed->file) : EBADF;
 }
 
 static void rest_file(struct ct_packed_out *packed) {
@@ -153,6 +201,21 @@ static int packed_write(void *sink, const struct atf_index_event *events, size_t
     if (error)
         return error;
     error = write_all(packed, events, count, done);
+    rest_file(packed);
+    return error;
+}
+
+static int packed_write_block(void *sink, struct ct_pack *pack) {
+    struct ct_packed_out *packed = sink;
+    size_t size;
+    int error = use_file(packed);
+    if (error)
+        return error;
+    error = make_room(packed, ct_pack_columns(pack)->first_ns);
+    if (!error) {
+        const uint8_t *block = ct_pack_end(pack, packed->next_seq, &size);
+        error = write_block(packed, pack, block, size);
+    }
     rest_file(packed);
     return error;
 }
@@ -200,7 +263,7 @@ static int packed_finish(void *sink) {
     struct ct_packed_out *packed = sink;
     int error = use_file(packed);
     if (!error) {
-        error = ct_packed_out_finish(packed);
+        error = pack_of(packed) ? ct_packed_out_finish(packed) : ENOMEM;
         rest_file(packed);
     }
     char *path = packed->file.path ? strdup(packed->file.path) : NULL;
@@ -222,5 +285,5 @@ static void packed_set_part(void *sink, uint64_t events) {
     (void)events;
 }
 
-const struct ct_sink_kind ct_packed_sink = {packed_open,   packed_write, packed_link,
+const struct ct_sink_kind ct_packed_sink = {packed_open,   packed_write, packed_write_block, packed_link,
                                             packed_finish, packed_bytes, packed_set_part};

@@ -322,4 +322,4 @@ static void raw_set_part(void *sink, uint64_t events) {
     raw->part_limit = events && events < CT_THREAD_PART_EVENTS ? events : CT_THREAD_PART_EVENTS;
 }
 
-const struct ct_sink_kind ct_raw_sink = {raw_open, raw_write, raw_link, raw_finish, raw_bytes, raw_set_part};
+const struct ct_sink_kind ct_raw_sink = {raw_open, raw_write, NULL, raw_link, raw_finish, raw_bytes, raw_set_part};

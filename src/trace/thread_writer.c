@@ -5,6 +5,7 @@
 #include "isa/machine.h"
 #include "trace/buffers.h"
 #include "trace/file.h"
+#include "trace/packed_columns.h"
 #include "trace/sink.h"
 #include "trace/writer.h"
 #include <contrail/session.h>
@@ -35,6 +36,9 @@ struct ct_thread_writer {
     unsigned size_class;           /* of the next buffer to borrow, grows with the thread's rate */
     unsigned lent_class;           /* of the borrowed buffer */
     struct atf_index_event few[8]; /* when there is no memory */
+
+    struct ct_pack *block; /* borrowed: events that are packed already, after those of the buffer; NULL: none */
+    uint32_t tid;
 };
 
 /* ---- events ---- */
@@ -66,7 +70,37 @@ static void borrow_buffer(struct ct_thread_writer *writer) {
     }
 }
 
+/* Writes the block, and gives it back. */
+static void end_block(struct ct_thread_writer *writer) {
+    if (!writer->block)
+        return;
+    uint32_t count = ct_pack_columns(writer->block)->count;
+    if (count && !writer->error)
+        writer->error = writer->kind->write_block(writer->sink, writer->block);
+    if (writer->error)
+        writer->dropped += count;
+    ct_pack_give(writer->block);
+    writer->block = NULL;
+}
+
+struct ct_pack *ct_thread_writer_block(struct ct_thread_writer *writer, size_t *room) {
+    if (writer->block && ct_pack_columns(writer->block)->count == CT_PACK_EVENTS)
+        end_block(writer);
+    if (!writer->block && writer->kind->write_block && !writer->error) {
+        empty_buffer(writer);
+        if ((writer->block = ct_pack_take()))
+            ct_pack_begin(writer->block, writer->tid);
+    }
+    *room = writer->block ? CT_PACK_EVENTS - ct_pack_columns(writer->block)->count : 0;
+    return writer->block;
+}
+
+void ct_thread_writer_packed(struct ct_thread_writer *writer, size_t count) {
+    writer->committed += count;
+}
+
 struct atf_index_event *ct_thread_writer_reserve(struct ct_thread_writer *writer, size_t *room) {
+    end_block(writer);
     if (writer->buffer && writer->used == writer->room) {
         empty_buffer(writer);
         if (writer->size_class + 1 < CT_BUFFER_CLASSES) {
@@ -94,6 +128,7 @@ void ct_thread_writer_commit(struct ct_thread_writer *writer, size_t count) {
 /* Writes links after their events. */
 static void write_links(struct ct_thread_writer *writer) {
     empty_buffer(writer);
+    end_block(writer);
     if (writer->link_count && !writer->error)
         writer->error = writer->kind->link(writer->sink, writer->links, writer->link_count);
     writer->link_count = 0;
@@ -116,6 +151,7 @@ int ct_thread_writer_flush(struct ct_thread_writer *writer) {
     if (writer->size_class && writer->used < writer->room / 4)
         writer->size_class--;
     empty_buffer(writer);
+    end_block(writer);
     if (writer->link_count >= MANY_LINKS)
         write_links(writer);
     return_buffer(writer);
@@ -134,6 +170,7 @@ static void free_writer(struct ct_thread_writer *writer) {
 static int open_writer(struct ct_thread_writer *writer, struct ct_place *process, uint32_t id, uint32_t tid,
                        const struct ct_trace_format *format) {
     writer->place = ct_place_hold(process);
+    writer->tid = tid;
     int error = ct_file_thread_directory(process, id, &writer->directory);
     if (error)
         return error;

@@ -11,6 +11,14 @@ static const enum ct_off_kind kinds[] = {
     [CT_SWITCHES_UNKNOWN] = CT_OFF_UNKNOWN,
 };
 
+const char *ct_off_text(enum ct_off_kind kind) {
+    static const char *const texts[] = {[CT_OFF_BLOCKED] = "blocked",
+                                        [CT_OFF_PREEMPTED] = "preempted",
+                                        [CT_OFF_UNKNOWN] = "unknown",
+                                        [CT_OFF_WAITED] = "waited for the recorder"};
+    return texts[kind];
+}
+
 int ct_timeline_open(struct ct_timeline *t, const struct ct_facts *facts, const struct ct_trace *trace, size_t thread) {
     const struct ct_trace_thread *info = ct_trace_thread_at(trace, thread);
     *t = (struct ct_timeline){0};

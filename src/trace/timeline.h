@@ -15,6 +15,9 @@ struct ct_off {
     uint64_t ns[CT_OFF_KINDS];
 };
 
+/* "blocked", "preempted", "waited for the recorder", "unknown". */
+const char *ct_off_text(enum ct_off_kind kind);
+
 struct ct_off_span {
     uint64_t from_ns, to_ns;
     enum ct_off_kind kind;

@@ -18,6 +18,7 @@
 #include "../unit/lane_util.h"
 #include "os/os.h"
 #include "os/thread.h"
+#include "drain_stages.h"
 
 #define EVENTS (32u << 20)
 #define ROUNDS 5
@@ -152,7 +153,8 @@ static void compare(void **state) {
            process.events_per_s / thread.events_per_s, process.start_us / thread.start_us);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    measure_stages(argv + 1, argc - 1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(compare)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

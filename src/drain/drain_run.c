@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The drain's fast path: from slots of shared memory straight to the columns of a packed block.
+ *
+ * A run is what almost all events are: calls, and returns of the innermost open call, on the thread's first stack, all
+ * with consecutive detail records or all without. In a run, the calls that the drain knows as open and those that the
+ * block has opened advance together, so one loop does both and writes a byte or two for each event. It has no branch
+ * that depends on whether an event is a call: for many programs nobody can guess that. A second loop, over events that
+ * are still in the nearest cache, does the times. A run ends at the first event that is anything else, which goes the
+ * long way (drain_events.c). Owner: the drain thread. */
+#include "abi/event.h"
+#include "drain/drain.h"
+#include "drain/times.h"
+#include "trace/packed_columns.h"
+#include <string.h>
+
+#define NUMBERS     (UINT32_MAX / CT_TAG_STEP + 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+_Static_assert(offsetof(struct ct_event, hook) == 8 && offsetof(struct ct_event, kind) == 12, "one word has both");
+
+/* What a run is about. */
+struct run {
+    struct ct_drain *d;
+    struct ct_drain_thread *t;
+    struct ct_pack *pack;
+    uint64_t seq;                  /* of the first event */
+    struct ct_detail_run *numbers; /* to which the numbers belong; NULL: the events have none */
+};
+
+/* The code of a function that the table lacks; NULL: the hook is unknown. Only a call gets a place in the block: what
+ * else has this hook may come from nowhere, and there are never more functions than events. */
+static const struct ct_pack_code *find_code(const struct run *run, uint32_t hook, bool call,
+                                            struct ct_pack_code *of_return) {
+    uint64_t function = ct_drain_function(run->d, hook);
+    *of_return = (struct ct_pack_code){.function = function, .key = hook};
+    return !function ? NULL : call ? ct_pack_note(run->pack, hook, function) : of_return;
+}
+
+/* Hides a value from the compiler, which would make branches of its parts. */
+static inline uint32_t opaque(uint32_t value) {
+    __asm__("" : "+r"(value));
+    return value;
+}
+
+/* Writes the shapes of the events that belong to the run; returns how many these are. `number` is where kinds have it:
+ * it grows by `step` from event to event. */
+static inline __attribute__((always_inline)) size_t put_shapes(const struct run *run, const struct ct_event *events,
+                                                               size_t count, uint32_t number, uint32_t step) {
+    struct ct_pack_columns *c = ct_pack_columns(run->pack);
+    size_t start = c->state.used, used = start, i;
+    uint64_t *functions = c->state.stack;
+    uint32_t *hooks = run->t->stack + (run->t->depth - run->t->unknown - start), is_call = c->after_call;
+    uint8_t *shape = c->shape;
+    struct ct_pack_code other;
+    for (i = 0; i < count; i++, number += step) {
+        uint64_t word;
+        memcpy(&word, &events[i].hook, sizeof word);
+        uint32_t hook = (uint32_t)word, kind = (uint32_t)(word >> 32) - number;
+        const struct ct_pack_code *code = ct_pack_code_at(c, hook);
+        uint32_t call = kind == CT_EVENT_CALL;
+        if (unlikely(code->key != hook) && !(code = find_code(run, hook, call, &other)))
+            break;
+        uint64_t function = code->function;
+        size_t top = used - (used != 0);
+        uint32_t ends = (kind == CT_EVENT_RETURN) & (used != 0) & (hooks[top] == hook) & (functions[top] == function);
+        if (unlikely(!opaque(call | ends)))
+            break;
+        shape = ct_pack_shape(shape, code->shape & (0 - call), code->wide & call);
+        hooks[used] = hook;
+        functions[used] = function;
+        used += 2 * (size_t)call - 1;
+        is_call = call;
+    }
+    c->shape = shape;
+    c->after_call = is_call;
+    c->state.used = used;
+    c->state.depth += (uint32_t)(used - start);
+    return i;
+}
+
+/* Writes the times of events one by one. */
+static uint8_t *put_times(const struct ct_clock *clock, const struct ct_event *events, size_t count, uint8_t *time,
+                          uint64_t *last_ns) {
+    for (size_t i = 0; i < count; i++) {
+        uint64_t ns = ct_clock_ns(clock, events[i].timestamp);
+        ns = ns > *last_ns ? ns : *last_ns;
+        time = ct_pack_time(time, ns - *last_ns);
+        *last_ns = ns;
+    }
+    return time;
+}
+
+/* Most times of a busy thread are one byte each: ct_drain_short_times does many at once. */
+static void put_all_times(const struct run *run, const struct ct_event *events, size_t count) {
+    struct ct_pack_columns *c = ct_pack_columns(run->pack);
+    const struct ct_clock clock = *run->d->clock;
+    uint64_t last_ns = c->last_ns;
+    uint8_t *time = c->time;
+    while (count) {
+        size_t n = ct_drain_short_times(&clock, events, count, time, &last_ns);
+        time += n;
+        events += n;
+        count -= n;
+        n = count < CT_DRAIN_TIMES ? count : CT_DRAIN_TIMES;
+        time = put_times(&clock, events, n, time, &last_ns);
+        events += n;
+        count -= n;
+    }
+    c->time = time;
+    c->last_ns = last_ns;
+}
+
+/* What marks keep of calls that are open (detail_open.c), and the numbers. */
+static void note_detail(const struct run *run, const struct ct_event *events, size_t count) {
+    struct ct_drain_thread *t = run->t;
+    size_t known = t->depth - t->unknown;
+    uint64_t last_ns = t->last_ns;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t number = events[i].kind / CT_TAG_STEP;
+        uint64_t ns = ct_clock_ns(run->d->clock, events[i].timestamp);
+        last_ns = ns > last_ns ? ns : last_ns;
+        t->detail.newest += number != 0;
+        if ((events[i].kind & CT_TAG_KIND) == CT_EVENT_CALL)
+            ct_detail_opened(t, known++, number, run->seq + i, last_ns);
+        else
+            ct_detail_closed(t, --known, number, last_ns);
+    }
+    if (run->numbers) {
+        run->numbers->count += count;
+        t->detail.newest_ns = last_ns;
+    }
+}
+
+/* Do the events have no numbers, or such that continue the thread's last run of numbers? */
+static bool find_numbers(struct run *run, const struct ct_event *first) {
+    struct ct_detail_thread *t = &run->t->detail;
+    uint32_t number = first->kind / CT_TAG_STEP, next = (uint32_t)(t->newest + 1) % NUMBERS;
+    if (!number)
+        return true;
+    if (!t->run_count || number != next)
+        return false;
+    struct ct_detail_run *r = run->numbers = &t->runs[t->run_count - 1];
+    return r->number + r->count == t->newest + 1 && r->seq + r->count == run->seq &&
+           r->point.counter == run->d->clock->newest.counter;
+}
+
+/* Events with numbers must be in order of time: the others have times that are not the clock's. The number 0, with which
+ * numbers begin again, is none. */
+static size_t count_ordered(const struct run *run, const struct ct_event *events, size_t count) {
+    size_t before_zero = NUMBERS - events[0].kind / CT_TAG_STEP;
+    const struct ct_clock *clock = run->d->clock;
+    int64_t last = INT64_MIN, distance;
+    size_t i = 0;
+    count = count < before_zero ? count : before_zero;
+    if (ct_clock_ns(clock, events[0].timestamp) < run->t->last_ns)
+        return 0;
+    for (; i < count && (distance = (int64_t)(events[i].timestamp - clock->newest.counter)) >= last; i++)
+        last = distance;
+    return i;
+}
+
+size_t ct_drain_pack_run(struct ct_drain *d, struct ct_drain_thread *t, struct ct_pack *pack,
+                         const struct ct_event *events, size_t count, uint64_t seq) {
+    struct ct_pack_columns *c = ct_pack_columns(pack);
+    struct run run = {d, t, pack, seq, NULL};
+    size_t known = t->depth - t->unknown, room = t->stack_capacity - known;
+    if (!c->count || t->stacks.running || c->state.depth != t->depth || c->last_ns != t->last_ns ||
+        c->state.used > known || known >= t->stack_capacity || !ct_pack_use_codes(pack, count))
+        return 0;
+    count = count < room ? count : room;
+    if (d->detail && !find_numbers(&run, &events[0]))
+        return 0;
+    if (run.numbers)
+        count = count_ordered(&run, events, count);
+    size_t used = c->state.used, n;
+    if (run.numbers)
+        n = put_shapes(&run, events, count, events[0].kind & ~(uint32_t)CT_TAG_KIND, CT_TAG_STEP);
+    else
+        n = put_shapes(&run, events, count, 0, 0);
+    if (d->detail)
+        note_detail(&run, events, n);
+    put_all_times(&run, events, n);
+    c->count += (uint32_t)n;
+    t->depth += c->state.used - used;
+    t->last_ns = c->last_ns;
+    return n;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The drain's fast path packs what the long way packs, and leaves the thread in the same state: whatever events a
+ * target may send, in whatever order, with whatever times. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "abi/event.h"
+#include "drain/drain.h"
+#include "drain/times.h"
+#include "trace/packed_block.h"
+#include "trace/packed_columns.h"
+
+#define TID    7u
+#define HOOKS  3000u
+#define EVENTS (3 * CT_PACK_EVENTS)
+#define ROUNDS 40
+
+static uint64_t function_ids[HOOKS];
+static uint64_t state = 0x9e3779b97f4a7c15u;
+
+static uint32_t pick(uint32_t limit) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 33) % limit;
+}
+
+/* ---- events ---- */
+
+struct source {
+    uint32_t stack[200], depth, hooks;
+    uint32_t odd;    /* one of this many events is not what a program would do; 0: none is */
+    uint32_t number; /* of the last detail record */
+    bool numbered;
+    uint64_t counter;
+};
+
+static uint64_t next_counter(struct source *s) {
+    static const uint64_t wild[] = {1, UINT64_MAX, UINT64_MAX / 2, UINT64_MAX / 2 + 2, 1u << 31, UINT64_C(1) << 33};
+    uint32_t kind = s->odd ? pick(8 * s->odd) : 8;
+    if (kind < 3)
+        return wild[pick(sizeof wild / sizeof *wild)];
+    if (kind < 5)
+        return s->counter - pick(3000);
+    s->counter += pick(10) ? pick(100) : pick(3) ? pick(100000) : pick(UINT32_MAX);
+    return s->counter;
+}
+
+static struct ct_event make_odd(struct source *s) {
+    static const uint32_t kinds[] = {CT_EVENT_EXCEPTION, CT_EVENT_ENTRY,  CT_EVENT_VOID,  CT_EVENT_STACK,
+                                     CT_EVENT_CALL,      CT_EVENT_RETURN, CT_EVENT_BLOCK, 7};
+    uint32_t kind = kinds[pick(8)], hook = pick(3) ? pick(s->hooks) : pick(UINT32_MAX);
+    if (kind == CT_EVENT_STACK)
+        hook = pick(3) ? 0 : pick(3);
+    return (struct ct_event){next_counter(s), hook, kind | (pick(3) ? 0 : pick(1u << 28) * CT_TAG_STEP)};
+}
+
+static struct ct_event make_event(struct source *s) {
+    if (s->odd && !pick(s->odd))
+        return make_odd(s);
+    bool call = !s->depth || (s->depth < 200 && pick(2));
+    uint32_t hook = call ? pick(s->hooks) : s->stack[--s->depth];
+    if (call)
+        s->stack[s->depth++] = hook;
+    s->number = (s->number + 1) % (1u << 28);
+    return (struct ct_event){next_counter(s), hook,
+                             (call ? CT_EVENT_CALL : CT_EVENT_RETURN) + (s->numbered ? s->number * CT_TAG_STEP : 0)};
+}
+
+static struct ct_event *make_events(struct source *s) {
+    struct ct_event *events = malloc(EVENTS * sizeof *events);
+    for (size_t i = 0; i < EVENTS; i++) {
+        events[i] = make_event(s);
+        events[i].timestamp += !events[i].timestamp;
+    }
+    return events;
+}
+
+/* ---- both ways ---- */
+
+struct side {
+    struct ct_drain d;
+    struct ct_drain_thread t;
+    struct ct_pack *pack;
+    struct atf_index_event *out;
+    size_t count;
+    bool one_by_one;
+};
+
+static struct ct_clock test_clock = {.count = 2, .newest = {UINT64_C(1) << 40, UINT64_C(1) << 41}, .rate = 0.4347};
+static struct ct_detail detail;
+
+static void start_side(struct side *s, bool one_by_one, bool with_detail) {
+    *s = (struct side){.one_by_one = one_by_one, .pack = ct_pack_take(), .out = malloc(EVENTS * sizeof *s->out)};
+    s->d.clock = &test_clock;
+    s->d.function_ids = function_ids;
+    s->d.hook_count = HOOKS;
+    s->d.detail = with_detail ? &detail : NULL;
+    s->t.tid = TID;
+    ct_pack_begin(s->pack, TID);
+}
+
+/* Ends the block and appends its events to those of the side. */
+static void end_block(struct side *s) {
+    struct ct_unpack unpack = {0};
+    size_t size, done;
+    if (!ct_pack_columns(s->pack)->count)
+        return;
+    const uint8_t *block = ct_pack_end(s->pack, 0, &size);
+    assert_true(ct_block_intact(block));
+    assert_int_equal(ct_unpack_begin(&unpack, block, TID), 0);
+    assert_int_equal(ct_unpack_events(&unpack, s->out + s->count, CT_PACK_EVENTS, &done), 0);
+    assert_true(unpack.shape == unpack.shape_end && unpack.time == unpack.time_end && unpack.odd == unpack.odd_end);
+    assert_int_equal(s->out[s->count + done - 1].timestamp_ns, ct_pack_columns(s->pack)->last_ns);
+    s->count += done;
+    ct_unpack_free(&unpack);
+    ct_pack_begin(s->pack, TID);
+}
+
+static void take_events(struct side *s, const struct ct_event *events, size_t count) {
+    while (count) {
+        size_t room = CT_PACK_EVENTS - ct_pack_columns(s->pack)->count, n = count < room ? count : room;
+        s->t.events += ct_drain_pack(&s->d, &s->t, s->pack, events, n, s->one_by_one);
+        events += n;
+        count -= n;
+        if (ct_pack_columns(s->pack)->count == CT_PACK_EVENTS)
+            end_block(s);
+    }
+}
+
+static void assert_same(const struct side *a, const struct side *b) {
+    const struct ct_detail_thread *x = &a->t.detail, *y = &b->t.detail;
+    assert_int_equal(a->t.events, b->t.events);
+    assert_int_equal(a->t.last_ns, b->t.last_ns);
+    assert_int_equal(a->t.depth, b->t.depth);
+    assert_int_equal(a->t.unknown, b->t.unknown);
+    assert_int_equal(a->t.abandoned, b->t.abandoned);
+    assert_int_equal(a->d.time_start, b->d.time_start);
+    assert_int_equal(a->t.stack_capacity, b->t.stack_capacity);
+    size_t known = a->t.depth - a->t.unknown;
+    assert_memory_equal(a->t.stack, b->t.stack, (known < a->t.stack_capacity ? known : a->t.stack_capacity) * 4);
+    assert_int_equal(x->newest, y->newest);
+    assert_int_equal(x->newest_ns, y->newest_ns);
+    assert_int_equal(x->first_ns, y->first_ns);
+    assert_int_equal(x->run_count, y->run_count);
+    assert_memory_equal(x->runs, y->runs, x->run_count * sizeof *x->runs);
+}
+
+static void end_side(struct side *s) {
+    ct_drain_stacks_free(&s->d, &s->t);
+    ct_detail_free_calls(&s->t.detail);
+    free(s->t.detail.runs);
+    free(s->t.stack);
+    free(s->out);
+    ct_pack_give(s->pack);
+}
+
+static size_t compare_ways(struct source *source, bool with_detail) {
+    struct ct_event *events = make_events(source);
+    struct side fast, slow;
+    start_side(&fast, false, with_detail);
+    start_side(&slow, true, with_detail);
+    for (size_t at = 0, n; at < EVENTS; at += n) {
+        n = 1 + pick(1000);
+        n = n < EVENTS - at ? n : EVENTS - at;
+        take_events(&fast, events + at, n);
+        take_events(&slow, events + at, n);
+        if (source->odd && !pick(20)) { /* events are missing here */
+            uint32_t depth = pick(50);
+            ct_drain_note_gap(&fast.d, &fast.t, 1, CT_LOSS_DRAIN_LAG, depth);
+            ct_drain_note_gap(&slow.d, &slow.t, 1, CT_LOSS_DRAIN_LAG, depth);
+        }
+        assert_same(&fast, &slow);
+    }
+    end_block(&fast);
+    end_block(&slow);
+    assert_int_equal(fast.count, slow.count);
+    assert_memory_equal(fast.out, slow.out, slow.count * sizeof *slow.out);
+    size_t count = slow.count;
+    free(fast.t.gaps);
+    free(slow.t.gaps);
+    end_side(&fast);
+    end_side(&slow);
+    free(events);
+    return count;
+}
+
+static void packs_what_the_long_way_packs(void **unused) {
+    (void)unused;
+    for (uint32_t i = 0; i < HOOKS; i++)
+        function_ids[i] = i % 37 ? UINT64_C(1) << 32 | i / 2 : 0;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct source s = {.hooks = round % 4 ? 30 + pick(200) : HOOKS,
+                           .odd = round % 3 ? 3 + pick(300) : 0,
+                           .numbered = round % 2,
+                           .number = round % 8 == 7 ? (1u << 28) - 5000 : 0,
+                           .counter = test_clock.newest.counter - 1000000};
+        size_t count = compare_ways(&s, round % 2 || round % 5 == 0);
+        assert_true(s.odd || count == EVENTS);
+    }
+}
+
+/* ---- times ---- */
+
+static void times_are_the_clocks(void **unused) {
+    (void)unused;
+    struct ct_event events[64];
+    uint8_t bytes[64 + 16];
+    size_t taken = 0;
+    for (unsigned round = 0; round < 20000; round++) {
+        static const uint64_t starts[] = {0,
+                                          1u << 30,
+                                          UINT64_C(0xffffffff80000000),
+                                          UINT64_C(1) << 31,
+                                          2470000000,
+                                          UINT64_C(1) << 62,
+                                          UINT64_C(1) << 63};
+        uint64_t counter = test_clock.newest.counter + starts[pick(7)] - pick(20000), last = 0, ns;
+        uint32_t step = 1 + pick(600);
+        for (int i = 0; i < 64; i++) {
+            counter += pick(step);
+            events[i].timestamp = pick(2000) ? counter : counter - pick(1000);
+        }
+        last = ns = ct_clock_ns(&test_clock, events[0].timestamp) - pick(300);
+        size_t n = ct_drain_short_times(&test_clock, events, 64, bytes, &last);
+        assert_true(n % CT_DRAIN_TIMES == 0 && n <= 64);
+        for (size_t i = 0; i < n; i++) {
+            ns += bytes[i];
+            assert_true(bytes[i] < CTP_TIME_SHORT);
+            assert_int_equal(ns, ct_clock_ns(&test_clock, events[i].timestamp));
+        }
+        assert_int_equal(ns, last);
+        taken += n;
+    }
+#ifdef __x86_64__
+    assert_true(taken > 100000); /* the others were out of its reach, by steps or distance */
+#endif
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(packs_what_the_long_way_packs),
+        cmocka_unit_test(times_are_the_clocks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
