@@ -73,7 +73,7 @@ struct ct_drain_thread {
     uint64_t abandoned, deep_calls, left_frames, guarded_calls;
     size_t depth;    /* open calls */
     size_t unknown;  /* the outermost of these: their events were lost */
-    uint32_t *stack; /* hook numbers of the others */
+    uint32_t *stack; /* hook numbers of the others, from 1 on */
     size_t stack_capacity;
     struct ct_drain_stacks stacks;
     struct ct_drain_gap *gaps;
@@ -135,6 +135,7 @@ struct ct_drain {
     struct ct_drain_thread **by_slot;
     uint8_t *quarantined; /* by chunk: the target may still write to a slot in it */
     struct ct_event *copy;
+    const uint8_t *ahead, *ahead_end; /* the memory that is read next, as far as it is not on its way to us */
     struct ct_detail *detail;    /* NULL: no detail is captured */
     bool finishing;              /* the target sends nothing more */
     struct ct_drain_chunk *list; /* drain_take.c: the chunks of this pass */
@@ -221,6 +222,8 @@ size_t ct_drain_pack(struct ct_drain *drain, struct ct_drain_thread *thread, str
  * first one. */
 size_t ct_drain_pack_run(struct ct_drain *drain, struct ct_drain_thread *thread, struct ct_pack *pack,
                          const struct ct_event *events, size_t count, uint64_t seq);
+/* The last event of the block is a call of this hook. */
+void ct_drain_expect_return(struct ct_pack *pack, uint32_t hook);
 
 #define CT_DRAIN_DEPTH_IN_ALL (1u << 26) /* entries of all stacks together; a limit, since calls come from the target */
 

@@ -14,6 +14,7 @@
 #define GOOD_EVENTS  2048u       /* small blocks are merged when they have this many events together */
 #define LOOSE_BLOCKS 32u         /* or when there are this many of them */
 #define LOOSE_BYTES  (64u << 10) /* more bytes than this are left as they are */
+#define PLAIN_BLOCKS 15u         /* blocks whose times are left as they are after one whose times did not shrink */
 #define TABLE_BLOCKS 128u        /* entries of a table before it is written: there may be thousands of writers */
 
 /* ---- events ---- */
@@ -205,6 +206,18 @@ static int packed_write(void *sink, const struct atf_index_event *events, size_t
     return error;
 }
 
+/* Times that have nothing in common are tried once in a while only. */
+static const uint8_t *end_block(struct ct_packed_out *packed, struct ct_pack *pack, size_t *size) {
+    struct ct_pack_columns *c = ct_pack_columns(pack);
+    c->plain_times |= packed->plain_blocks != 0;
+    packed->plain_blocks -= packed->plain_blocks != 0;
+    bool tried = !c->plain_times && c->count >= CT_PACKED_SMALL;
+    const uint8_t *block = ct_pack_end(pack, packed->next_seq, size);
+    if (tried && c->stiff_times)
+        packed->plain_blocks = PLAIN_BLOCKS;
+    return block;
+}
+
 static int packed_write_block(void *sink, struct ct_pack *pack) {
     struct ct_packed_out *packed = sink;
     size_t size;
@@ -213,7 +226,7 @@ static int packed_write_block(void *sink, struct ct_pack *pack) {
         return error;
     error = make_room(packed, ct_pack_columns(pack)->first_ns);
     if (!error) {
-        const uint8_t *block = ct_pack_end(pack, packed->next_seq, &size);
+        const uint8_t *block = end_block(packed, pack, &size);
         error = write_block(packed, pack, block, size);
     }
     rest_file(packed);

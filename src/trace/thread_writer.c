@@ -37,6 +37,7 @@ struct ct_thread_writer {
     unsigned lent_class;           /* of the borrowed buffer */
     struct atf_index_event few[8]; /* when there is no memory */
 
+    bool hurried;
     struct ct_pack *block; /* borrowed: events that are packed already, after those of the buffer; NULL: none */
     uint32_t tid;
 };
@@ -75,6 +76,7 @@ static void end_block(struct ct_thread_writer *writer) {
     if (!writer->block)
         return;
     uint32_t count = ct_pack_columns(writer->block)->count;
+    ct_pack_columns(writer->block)->plain_times = writer->hurried;
     if (count && !writer->error)
         writer->error = writer->kind->write_block(writer->sink, writer->block);
     if (writer->error)
@@ -93,6 +95,10 @@ struct ct_pack *ct_thread_writer_block(struct ct_thread_writer *writer, size_t *
     }
     *room = writer->block ? CT_PACK_EVENTS - ct_pack_columns(writer->block)->count : 0;
     return writer->block;
+}
+
+void ct_thread_writer_hurry(struct ct_thread_writer *writer, bool hurry) {
+    writer->hurried = hurry;
 }
 
 void ct_thread_writer_packed(struct ct_thread_writer *writer, size_t count) {

@@ -52,6 +52,8 @@ void ct_thread_writer_commit(struct ct_thread_writer *writer, size_t count);
 struct ct_pack;
 struct ct_pack *ct_thread_writer_block(struct ct_thread_writer *writer, size_t *room);
 void ct_thread_writer_packed(struct ct_thread_writer *writer, size_t count);
+/* From now on, larger files matter less than time. */
+void ct_thread_writer_hurry(struct ct_thread_writer *writer, bool hurry);
 /* Hands everything committed to the kernel and returns the buffer: flush one thread before filling the next where
  * possible, so that memory stays small. CT_ERR_NO_SPACE (disk full), CT_ERR_QUOTA, CT_ERR_FILE_LIMIT, CT_ERR_SYSTEM and
  * others: the first failure is kept, and after it events are dropped. The file ends with a whole event. */
