@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define CT_SHM_MAGIC   0x4c525443u /* "CTRL" */
-#define CT_SHM_VERSION 5u
+#define CT_SHM_VERSION 6u
 
 /* ---- chunk words ---- */
 
@@ -103,6 +103,7 @@ _Static_assert(sizeof(struct ct_shm_thread) == 128, "two cache lines");
  * lossless mode it hands the segment over and waits.
  *   FREE → OWNED (agent) → FROZEN (agent) → FREE (controller, which has cleared it); OWNED → FREE: its thread has ended
  *   OWNED → KEPT → OWNED (agent): a full segment whose records the pre-roll needs, until the thread fills it again
+ *   KEPT → FROZEN (both): other threads need it
  *   OWNED → OPEN (agent): copies of records of calls that are still open, one in each slot of the size of a call's
  *   record. A slot is used again only when its call has returned and the controller has seen all marks.
  * The state's word names the thread's slot too: what a handler that jumps away leaves there is freed with its thread. A
@@ -127,7 +128,9 @@ struct ct_shm_segment {
     uint32_t turns;                     /* agent: chunks of it that were filled, at least */
     uint32_t marks;                     /* agent: control.mark_serial when it was taken */
     uint32_t again;                     /* agent: the thread fills it again, it holds older records as well */
-    uint32_t reserved[3];
+    uint32_t next;                      /* agent: the segment that its thread filled after it, from 1; a hint */
+    uint32_t filling;                   /* agent: the chunk of it that is being filled, from 1; 0: not known */
+    uint32_t reserved;
 };
 _Static_assert(sizeof(struct ct_shm_segment) == 64, "one cache line");
 
@@ -201,6 +204,7 @@ _Static_assert(sizeof(struct ct_shm_piece) == 16, "piece");
 #define CT_RULE_TEXTS           18         /* where six bits begin: arguments whose texts are captured */
 #define CT_RULE_IF_PRINTABLE    (1u << 24) /* ... if they look like texts */
 #define CT_RULE_REALS           (1u << 25) /* floating-point arguments and results are captured */
+#define CT_RULE_WHOLE           (1u << 26) /* not only texts: all bytes that there is room for, of structures */
 enum ct_shm_trigger_kind { CT_SHM_ON_NOTHING, CT_SHM_ON_CALL, CT_SHM_ON_RETURN, CT_SHM_ON_SLOW };
 struct ct_shm_trigger {
     uint32_t kind;       /* controller */
@@ -328,6 +332,7 @@ struct ct_shm_control {
     uint64_t queue_offset;      /* controller, before the start: of struct ct_shm_queue */
     /* controller: for how long a thread may wait for a chunk, of each second, before it drops one; in counts */
     uint64_t wait_counts, wait_second;
+    uint32_t grows;             /* controller, before the start: threads begin with a small segment and take more */
 };
 _Static_assert(__builtin_offsetof(struct ct_shm_control, agent_state) == 56, "agent_state");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, liveness) == 128, "liveness");
@@ -345,13 +350,24 @@ struct ct_shm_regions {
     } list[CT_SHM_REGIONS];
 };
 
+/* The fast clock. The controller stores a counter value several thousand times a second: an event whose thread has read
+ * the counter since then need not read it again (hook/stubs_x64.S). UINT64_MAX: each event reads it. Alone in its cache
+ * line. */
+struct ct_shm_clock {
+    uint64_t tick; /* controller */
+    uint32_t fast; /* controller, before the start: stubs look at `tick` */
+    uint8_t pad[52];
+};
+_Static_assert(sizeof(struct ct_shm_clock) == 64, "one cache line");
+
 /* extends into the second page as far as needed */
 #define CT_SHM_MARKS_OFFSET      (CT_SHM_REQUESTS_OFFSET + CT_SHM_REQUESTS * 64u)
 #define CT_SHM_MORE_MARKS_OFFSET (CT_SHM_MARKS_OFFSET + CT_SHM_MARKS * (uint32_t)sizeof(struct ct_shm_mark))
+#define CT_SHM_CLOCK_OFFSET      8128u
 #define CT_SHM_REGIONS_OFFSET    8192u
 /* of everything that has a fixed place */
 #define CT_SHM_HEAD_SIZE (CT_SHM_REGIONS_OFFSET + (uint32_t)sizeof(struct ct_shm_regions))
-_Static_assert(CT_SHM_MORE_MARKS_OFFSET + CT_TRIGGER_BITS * sizeof(struct ct_shm_more_marks) <= CT_SHM_REGIONS_OFFSET,
+_Static_assert(CT_SHM_MORE_MARKS_OFFSET + CT_TRIGGER_BITS * sizeof(struct ct_shm_more_marks) <= CT_SHM_CLOCK_OFFSET,
                "head");
 
 #endif

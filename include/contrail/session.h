@@ -104,6 +104,8 @@ struct ct_session_options {
     void *progress_arg;
     size_t strings; /* most bytes (up to 256) of texts that arguments point to; 0: none are captured */
     size_t guess;   /* 1: functions of modules whose tables name hardly any too: those that their code calls; 0: not */
+    size_t fast_clock; /* 1: most calls and returns have the time of one shortly before; 0: each has its own */
+    size_t structs; /* 1: `strings` is for structures that arguments point to as well, whatever is in them; 0: not */
 };
 
 /* `options` may be NULL. Fails with CT_ERR_PERMISSION_DENIED and the like when the output directory cannot be made: the

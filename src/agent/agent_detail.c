@@ -67,6 +67,7 @@ void ct_agent_detail_begin(struct ct_block *b) {
     b->detail_bit = BYTES;
     b->detail_home = b->detail_serial = 0;
     b->detail_open = b->detail_carried = b->detail_marking = 0;
+    b->detail_first = b->detail_oldest = b->detail_kept = 0;
     b->waits = 0;
     b->ordinal = CT_TAG_STEP;
     b->stack_low = b->stack_high = 0;
@@ -133,19 +134,35 @@ static bool try_segment(const struct ct_block *b, uint32_t segment) {
     return true;
 }
 
-/* Takes a segment of this many chunks; 0: the largest there is. *serial: its number among the thread's segments. */
-static long take_segment(struct ct_block *b, uint32_t chunks, uint32_t *serial) {
-    uint32_t count = detail.control->segment_count;
+/* Parts of the table of segments: large ones come first, then medium ones, then small ones. */
+struct range {
+    uint32_t from, to;
+};
+
+static struct range all_segments(void) {
+    return (struct range){0, detail.control->segment_count};
+}
+
+static struct range large_segments(void) {
+    return (struct range){0, detail.control->large};
+}
+
+static struct range small_segments(void) {
+    return (struct range){detail.control->large, detail.control->segment_count};
+}
+
+/* Takes the first free segment of this many chunks; 0: of any. *serial: its number among the thread's segments. */
+static long take_segment(struct ct_block *b, struct range range, uint32_t chunks, uint32_t *serial) {
     if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <= 0)
         return -1;
-    for (uint32_t i = 0; i < count; i++) { /* large ones come first */
+    for (uint32_t i = range.from; i < range.to; i++) {
         struct ct_shm_segment *s = &detail.segments[i];
         if ((chunks && s->chunks != chunks) || word_of(i) != CT_SEGMENT_FREE || !try_segment(b, i))
             continue;
         s->thread = b->lane_slot;
         s->thread_generation = detail.threads[b->lane_slot].generation;
         s->serial = *serial = __atomic_add_fetch(&b->detail_serial, 1, __ATOMIC_RELAXED);
-        s->turns = s->again = 0;
+        s->turns = s->again = s->next = 0;
         s->marks = __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED);
         __atomic_store_n(&s->begin, ct_os_timestamp(), __ATOMIC_RELEASE); /* acquired by the controller */
         return i;
@@ -170,32 +187,50 @@ static void learn_stack(struct ct_block *b) {
     b->stack_high = high;
 }
 
+/* Moves to the start of the segment's at-th chunk. While it is not known whether that works, the segment does not say
+ * which chunk is being filled: what a handler says that comes meanwhile is right. The controller must not see records
+ * of the chunk before it sees that. */
+static bool move_cursor(struct ct_block *b, uint64_t cursor, uint32_t segment, uint32_t at) {
+    struct ct_shm_segment *s = &detail.segments[segment];
+    uint32_t none = 0;
+    __atomic_store_n(&s->filling, 0, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    if (!change_cursor(b, cursor, start_of(s->chunk + at)))
+        return false;
+    (void)__atomic_compare_exchange_n(&s->filling, &none, at + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return true;
+}
+
 /* Moves from `cursor` to the start of a segment that was just taken. False: a handler came. */
 static bool begin_segment(struct ct_block *b, uint64_t cursor, uint32_t segment, uint32_t serial) {
-    uint64_t start = start_of(detail.segments[segment].chunk);
-    if (!change_cursor(b, cursor, start)) {
+    if (!move_cursor(b, cursor, segment, 0)) {
         release_segment(b, segment, serial);
         return false;
     }
     if (is_ours(b, segment, serial))
         return true;
-    (void)change_cursor(b, start, NO_SEGMENT); /* was taken for an abandoned segment, see hand_over_left */
+    (void)change_cursor(b, start_of(detail.segments[segment].chunk),
+                        NO_SEGMENT); /* was taken for an abandoned segment, see hand_over_left */
     return false;
 }
 
-/* Large segments are for threads that come first: a thread stays with the size that it got, if it can. False: no
- * segment is free. */
+/* Large segments are for threads that come first: a thread stays with the size that it got, if it can. Where threads
+ * may have many segments, all begin with a small one. False: no segment is free. */
 static bool take_first(struct ct_block *b) {
     uint32_t serial;
-    long fresh = b->detail_home ? take_segment(b, b->detail_home, &serial) : -1;
+    long fresh = -1;
+    if (detail.control->grows)
+        fresh = take_segment(b, small_segments(), 0, &serial);
+    else if (b->detail_home)
+        fresh = take_segment(b, all_segments(), b->detail_home, &serial);
     if (fresh < 0)
-        fresh = take_segment(b, 0, &serial);
+        fresh = take_segment(b, all_segments(), 0, &serial);
     if (fresh < 0)
         return false;
     if (!begin_segment(b, NO_SEGMENT, (uint32_t)fresh, serial))
         return true;
     if (!b->detail_home)
-        b->detail_home = detail.segments[fresh].chunks;
+        b->detail_home = detail.segments[detail.control->grows ? 0 : fresh].chunks;
     if (!b->stack_high)
         learn_stack(b);
     return true;
@@ -225,15 +260,21 @@ static bool is_wanted(const struct ct_shm_segment *s) {
     return is_persisting() || s->marks != __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED);
 }
 
-/* Moves on to a segment of the thread's own size; `any`: if there is none, to any. Some are left for threads that have
- * none at all, and for the records of marks. */
+/* How many segments are left for threads that have none at all, and for the records of marks. */
+static int32_t left_free(void) {
+    const struct ct_shm_control *c = detail.control;
+    return (int32_t)(c->grows ? (c->segment_count - c->large) / 2 : c->segment_count / NEWCOMERS);
+}
+
+/* Moves on to a segment of the thread's own size; `any`: if there is none, to any. */
 static bool hand_over(struct ct_block *b, uint64_t cursor, uint32_t old, uint32_t old_serial, bool any) {
-    uint32_t serial, left = b->detail_marking && any ? 0 : detail.control->segment_count / NEWCOMERS;
-    if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <= (int32_t)left)
+    uint32_t serial;
+    int32_t left = b->detail_marking && any ? 0 : left_free();
+    if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <= left)
         return false;
-    long fresh = take_segment(b, b->detail_home, &serial);
+    long fresh = take_segment(b, all_segments(), b->detail_home, &serial);
     if (fresh < 0 && any)
-        fresh = take_segment(b, 0, &serial);
+        fresh = take_segment(b, all_segments(), 0, &serial);
     if (fresh < 0)
         return false;
     if (begin_segment(b, cursor, (uint32_t)fresh, serial))
@@ -269,10 +310,9 @@ static bool may_wait(void) {
 /* Takes a segment for the records of open calls. */
 static void take_open_segment(struct ct_block *b) {
     uint32_t serial;
-    if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <=
-        (int32_t)(detail.control->segment_count / NEWCOMERS))
+    if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <= left_free())
         return;
-    long taken = take_segment(b, CT_SHM_SMALL_CHUNKS, &serial);
+    long taken = take_segment(b, small_segments(), CT_SHM_SMALL_CHUNKS, &serial);
     if (taken < 0)
         return;
     detail.segments[taken].turns = detail.segments[taken].chunks - 1; /* all of it may be in use */
@@ -298,24 +338,38 @@ static void carry_open_calls(struct ct_block *b, uint32_t chunk, uint32_t after,
 
 /* ---- history: full segments that a pre-roll needs ----
  *
- * Only large segments are kept, and they come first in the table, so that a thread finds its own by a look at a few
- * hundred words for each mebibyte that it fills. */
+ * They are large ones, and before them perhaps the small one that the thread began with. The thread fills them in turn:
+ * it knows the oldest, and each leads to the next. Where that does not hold, because a handler has jumped away or the
+ * controller has taken some for other threads, a look at all large segments puts it right. */
 
 struct history {
-    uint32_t count;
-    long oldest; /* -1: none */
+    uint32_t count; /* of large segments */
+    long oldest;    /* -1: none */
 };
 
-static struct history find_history(const struct ct_block *b) {
-    struct history h = {0, -1};
+static bool is_kept(const struct ct_block *b, uint32_t segment) {
+    return word_of(segment) == CT_SEGMENT_WORD(CT_SEGMENT_KEPT, b->lane_slot);
+}
+
+static void look_for_history(struct ct_block *b) {
+    b->detail_oldest = b->detail_kept = 0;
     for (uint32_t i = 0; i < detail.control->large; i++) {
-        if (word_of(i) != CT_SEGMENT_WORD(CT_SEGMENT_KEPT, b->lane_slot))
+        if (!is_kept(b, i))
             continue;
-        h.count++;
-        if (h.oldest < 0 || detail.segments[i].serial < detail.segments[h.oldest].serial)
-            h.oldest = i;
+        b->detail_kept++;
+        if (!b->detail_oldest || detail.segments[i].serial < detail.segments[b->detail_oldest - 1].serial)
+            b->detail_oldest = i + 1;
     }
-    return h;
+}
+
+static struct history find_history(struct ct_block *b) {
+    uint32_t oldest = b->detail_oldest;
+    if (b->detail_kept && (!oldest || oldest > detail.control->large || !is_kept(b, oldest - 1)))
+        look_for_history(b);
+    if (b->detail_first && is_kept(b, b->detail_first - 1))
+        return (struct history){b->detail_kept, (long)b->detail_first - 1};
+    b->detail_first = 0;
+    return (struct history){b->detail_kept, (long)b->detail_oldest - 1};
 }
 
 /* Does the pre-roll need the records of this chunk? */
@@ -327,12 +381,21 @@ static bool is_chunk_needed(const struct ct_block *b, uint32_t chunk) {
     return c->pre_records && (b->ordinal - r->tag) / CT_TAG_STEP < c->pre_records;
 }
 
-/* Keeps a full segment; it is no longer written to. */
-static void keep_segment(const struct ct_block *b, uint32_t segment, uint32_t serial) {
+/* Keeps a full segment; it is no longer written to. The thread goes on in segment `next`. */
+static void keep_segment(struct ct_block *b, uint32_t segment, uint32_t serial, uint32_t next) {
+    struct ct_shm_segment *s = &detail.segments[segment];
     if (!is_ours(b, segment, serial))
         return;
-    detail.segments[segment].frozen = ct_os_timestamp();
-    (void)change_word(b, segment, CT_SEGMENT_WORD(CT_SEGMENT_KEPT, b->lane_slot));
+    s->frozen = ct_os_timestamp();
+    s->next = next + 1;
+    if (!change_word(b, segment, CT_SEGMENT_WORD(CT_SEGMENT_KEPT, b->lane_slot)))
+        return;
+    if (segment >= detail.control->large) {
+        b->detail_first = segment + 1;
+        return;
+    }
+    b->detail_kept++;
+    b->detail_oldest = b->detail_oldest ? b->detail_oldest : segment + 1;
 }
 
 static bool change_kept(const struct ct_block *b, uint32_t segment, enum ct_segment_state to) {
@@ -342,36 +405,50 @@ static bool change_kept(const struct ct_block *b, uint32_t segment, enum ct_segm
 }
 
 /* Hands all of it over. */
-static void hand_over_history(const struct ct_block *b) {
-    for (uint32_t i = 0; i < detail.control->large; i++)
+static void hand_over_history(struct ct_block *b) {
+    if (!b->detail_first && !b->detail_kept)
+        return;
+    for (uint32_t i = 0; i < detail.control->segment_count; i++)
         (void)change_kept(b, i, CT_SEGMENT_FROZEN);
+    b->detail_first = b->detail_oldest = b->detail_kept = 0;
 }
 
 static bool grow_history(struct ct_block *b, uint64_t cursor, uint32_t old, uint32_t old_serial) {
     uint32_t serial;
-    long fresh = take_segment(b, detail.segments[old].chunks, &serial);
+    long fresh = take_segment(b, large_segments(), 0, &serial);
     if (fresh < 0)
         return false;
     if (begin_segment(b, cursor, (uint32_t)fresh, serial))
-        keep_segment(b, old, old_serial);
+        keep_segment(b, old, old_serial, (uint32_t)fresh);
     return true;
+}
+
+/* The oldest segment is no longer kept. */
+static void drop_oldest(struct ct_block *b, uint32_t segment) {
+    if (segment >= detail.control->large) {
+        b->detail_first = 0;
+        return;
+    }
+    b->detail_kept -= b->detail_kept != 0;
+    b->detail_oldest = b->detail_kept ? detail.segments[segment].next : 0;
 }
 
 /* Fills the oldest segment again. */
 static bool fill_again(struct ct_block *b, uint64_t cursor, uint32_t old, uint32_t old_serial, uint32_t segment) {
     struct ct_shm_segment *s = &detail.segments[segment];
     if (!change_kept(b, segment, CT_SEGMENT_OWNED))
-        return true; /* a handler came */
+        return true; /* a handler came, or the controller has taken it */
+    drop_oldest(b, segment);
     s->serial = __atomic_add_fetch(&b->detail_serial, 1, __ATOMIC_RELAXED);
     s->turns = 0;
     s->again = 1;
     s->marks = __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED);
     __atomic_store_n(&s->begin, ct_os_timestamp(), __ATOMIC_RELEASE); /* acquired by the controller */
     carry_open_calls(b, s->chunk, s->chunk + 1, true);
-    if (change_cursor(b, cursor, start_of(s->chunk)))
-        keep_segment(b, old, old_serial);
+    if (move_cursor(b, cursor, segment, 0))
+        keep_segment(b, old, old_serial, segment);
     else
-        keep_segment(b, segment, s->serial);
+        keep_segment(b, segment, s->serial, segment);
     return true;
 }
 
@@ -379,17 +456,18 @@ static bool fill_again(struct ct_block *b, uint64_t cursor, uint32_t old, uint32
  * is to be overwritten: its records are older than the pre-roll, or there is no other segment. */
 static bool move_on(struct ct_block *b, uint64_t cursor, uint32_t segment, uint32_t serial, uint32_t next) {
     const struct ct_shm_control *c = detail.control;
-    if ((!c->pre_counts && !c->pre_records) || segment >= c->large)
+    if (!c->pre_counts && !c->pre_records)
         return false;
     struct history h = find_history(b);
     if (h.oldest < 0 && !is_chunk_needed(b, next))
         return false;
-    uint32_t share = __atomic_load_n(&c->share, __ATOMIC_RELAXED);
+    uint32_t share = __atomic_load_n(&c->share, __ATOMIC_RELAXED), has = h.count + (segment < c->large);
     bool needed = h.oldest < 0 || is_chunk_needed(b, detail.segments[h.oldest].chunk);
-    if (needed && h.count + 1 < share && grow_history(b, cursor, segment, serial))
+    if (needed && has < share && grow_history(b, cursor, segment, serial))
         return true;
-    if (h.count + 1 > share) { /* others need it */
+    if (h.oldest >= 0 && (has > share || (uint32_t)h.oldest >= c->large)) { /* others need it */
         (void)change_kept(b, (uint32_t)h.oldest, CT_SEGMENT_FROZEN);
+        drop_oldest(b, (uint32_t)h.oldest);
         h = find_history(b);
     }
     return h.oldest >= 0 && fill_again(b, cursor, segment, serial, (uint32_t)h.oldest);
@@ -403,13 +481,14 @@ static void stay_past_chunk(struct ct_block *b, uint64_t cursor, uint32_t chunk)
 }
 
 /* Overwrites the oldest chunk of the thread's own segment. */
-static void overwrite_oldest(struct ct_block *b, uint64_t cursor, struct ct_shm_segment *s, uint32_t chunk) {
+static void overwrite_oldest(struct ct_block *b, uint64_t cursor, uint32_t segment, uint32_t chunk) {
+    struct ct_shm_segment *s = &detail.segments[segment];
     uint32_t end = s->chunk + s->chunks, next = chunk + 1 == end ? s->chunk : chunk + 1;
     bool full = s->turns + 1 >= s->chunks;
     if (full || s->again)
         carry_open_calls(b, next, next + 1 == end ? s->chunk : next + 1, full || next + 1 < end);
     __atomic_fetch_add(&s->turns, 1, __ATOMIC_RELAXED); /* first: too many is better than too few */
-    (void)change_cursor(b, cursor, start_of(next));
+    (void)move_cursor(b, cursor, segment, next - s->chunk);
 }
 
 /* `cursor` is past the end of a chunk. Would the next chunk overwrite something that is to be kept? Returns false if it
@@ -419,7 +498,8 @@ static bool turn_to_next_chunk(struct ct_block *b, uint64_t cursor) {
     struct ct_shm_segment *s = &detail.segments[segment];
     uint32_t serial = s->serial;
     bool full = s->turns + 1 >= s->chunks, wanted = full && is_wanted(s);
-    if ((wanted || (full && s->chunks < b->detail_home)) && hand_over(b, cursor, segment, serial, wanted))
+    bool small = full && s->chunks < b->detail_home && !detail.control->grows;
+    if ((wanted || small) && hand_over(b, cursor, segment, serial, wanted))
         return true;
     if (full && !wanted && move_on(b, cursor, segment, serial, s->chunk + (chunk - s->chunk + 1) % s->chunks))
         return true;
@@ -438,7 +518,7 @@ static bool turn_to_next_chunk(struct ct_block *b, uint64_t cursor) {
     }
     if (wanted)
         hand_over_left(b, segment);
-    overwrite_oldest(b, cursor, s, chunk);
+    overwrite_oldest(b, cursor, segment, chunk);
     return true;
 }
 

@@ -568,6 +568,11 @@ static void raise_high(uint32_t slots) {
         ;
 }
 
+static const uint64_t *tick_for(const struct ct_block *b) {
+    const struct ct_shm_clock *clock = (const struct ct_shm_clock *)((uint64_t)lane.control + CT_SHM_CLOCK_OFFSET);
+    return clock->fast ? &clock->tick : &b->no_tick;
+}
+
 void ct_event_begin(struct ct_block *b) {
     ct_event_reset(b);
     if (ct_os_getpid() != lane.pid || !is_recording()) /* a child, on our memory or a copy, is not ours to record */
@@ -591,6 +596,7 @@ void ct_event_begin(struct ct_block *b) {
     b->lane_slot = (uint32_t)slot;
     b->counters = (struct ct_counters *)&t->guarded_calls;
     b->cursor = NO_CHUNK;
+    b->tick_at = tick_for(b);
     ct_agent_detail_begin(b);
     raise_high((uint32_t)slot + 1);
     __atomic_store_n(&t->state, CT_THREAD_ALIVE, __ATOMIC_RELEASE);
@@ -607,6 +613,7 @@ void ct_event_drain(struct ct_block *b) {
 void ct_event_reset(struct ct_block *b) {
     b->cursor = b->detail_cursor = 0;
     b->rules = NULL;
+    b->tick_at = &b->no_tick;
     b->counters = &b->own_counters;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts that arguments point to, captured at the call, and floating-point arguments and results. See agent_values.h and
+/* Texts and structures that arguments point to, captured at the call, and floating-point arguments and results. See agent_values.h and
  * struct ct_shm_piece of abi/shm_abi.h.
  *
  * The memory may be unmapped at any moment, so the kernel reads it for us. A record is reserved first, with room for
@@ -37,12 +37,13 @@ static uint32_t length_of(const uint8_t *bytes, uint32_t size) {
     return size;
 }
 
-/* Fills a piece with the text at an address. All bytes of its room are written: nothing of an older record stays. */
-static void fill_piece(struct ct_shm_piece *p, int pid, uint64_t address, uint32_t room, bool if_text) {
+/* Fills a piece with the text at an address, or with whatever is there (CT_RULE_WHOLE). All bytes of its room are
+ * written: nothing of an older record stays. */
+static void fill_piece(struct ct_shm_piece *p, int pid, uint64_t address, uint32_t room, uint32_t rule) {
     uint8_t *bytes = (uint8_t *)(p + 1);
     uint32_t size = (uint32_t)ct_os_peek_some(pid, address, bytes, room);
-    size = size > room ? room : length_of(bytes, size);
-    if (if_text && !is_text(bytes, size))
+    size = size > room ? room : rule & CT_RULE_WHOLE ? size : length_of(bytes, size);
+    if (rule & CT_RULE_IF_PRINTABLE && !is_text(bytes, size))
         size = 0;
     for (uint32_t i = size; i < room; i++)
         bytes[i] = 0;
@@ -106,7 +107,7 @@ void ct_agent_values_capture(struct ct_block *b, const struct ct_detail_note *no
         place = put_reals(place, reals, returned);
     for (; texts; texts &= texts - 1, place += piece)
         fill_piece((struct ct_shm_piece *)place, b->pid,
-                   *ct_frame_argument(slot, frame, (unsigned)__builtin_ctz(texts)), room, rule & CT_RULE_IF_PRINTABLE);
+                   *ct_frame_argument(slot, frame, (unsigned)__builtin_ctz(texts)), room, rule);
     for (uint32_t i = used; i < size; i += 8)
         *(uint64_t *)(at + i) = 0;
     publish(b, (struct ct_shm_detail *)at, note, size);

@@ -231,6 +231,11 @@ static void print_numbers(const struct page *p) {
                           ct_text_time(a, info->latency_p50_ns), ct_text_time(b, info->latency_p99_ns),
                           ct_text_time(c, info->latency_max_ns));
     }
+    if (info->late_ns) {
+        print_label(p, "Clock");
+        ct_printer_format(p->printer, "fast: times of calls and returns are late by at most %s (99 %% by at most %s)\n",
+                          ct_text_time(a, info->late_ns), ct_text_time(b, info->late_p99_ns));
+    }
     if (info->plan_ns || info->pause_ns) {
         print_label(p, "Start");
         ct_printer_format(p->printer, "planned in %s, the process was stopped for %s\n", ct_text_time(a, info->plan_ns),

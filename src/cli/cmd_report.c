@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* contrail report: lists functions by calls and times. */
 #include "cli/command.h"
+#include "cli/moment.h"
 #include "cli/reading.h"
 #include "cli/report_blocks.h"
 #include "cli/report_locks.h"
@@ -16,7 +17,7 @@
 #include <string.h>
 
 struct options {
-    int sort;
+    int sort, clock;
     uint64_t limit, min_calls, slowest;
     struct ct_selection selection;
     struct ct_option_list directories;
@@ -253,6 +254,18 @@ static int report_blocks(struct ct_trace *trace, const struct options *o, const 
     return ct_report_blocks(trace, &options, o->json ? CT_REPORT_JSON : o->csv ? CT_REPORT_CSV : CT_REPORT_TABLE);
 }
 
+/* The reports that show moments. */
+static int report_moments(struct ct_trace *trace, const struct options *o, const struct ct_select *select) {
+    struct ct_moment_clock clock;
+    int code = ct_moment_open(&clock, trace, o->clock);
+    if (code < 0 && o->slowest)
+        code = ct_report_slowest(trace, select, (size_t)o->slowest, o->directories.items, &clock, o->json);
+    else if (code < 0)
+        code = ct_report_locks(trace, select, o->limit, o->directories.items, &clock, o->json);
+    ct_moment_close(&clock);
+    return code;
+}
+
 static int report_trace(struct ct_trace *trace, struct options *o) {
     struct ct_report_options options = {
         .sort = (enum ct_report_sort)o->sort,
@@ -265,10 +278,8 @@ static int report_trace(struct ct_trace *trace, struct options *o) {
     int code = ct_selection_apply(&o->selection, trace, o->directories.items, &options.select);
     if (code >= 0)
         return code;
-    if (o->slowest)
-        return ct_report_slowest(trace, &options.select, (size_t)o->slowest, o->directories.items, o->json);
-    if (o->locks)
-        return ct_report_locks(trace, &options.select, o->limit, o->directories.items, o->json);
+    if (o->slowest || o->locks)
+        return report_moments(trace, o, &options.select);
     if (o->histogram)
         return ct_report_histogram(trace, &options, o->histogram, o->json);
     if (o->blocks)
@@ -313,6 +324,13 @@ static int check_options(struct options *o) {
         mistake = "--histogram shows the times of calls; leave out --slowest, --locks, --blocks, --args, --csv, "
                   "--per-thread and "
                   "--inlines";
+    else if ((o->locks || o->slowest) && (o->sort != CT_REPORT_BY_TOTAL || o->min_calls || o->lines || o->inlines))
+        mistake = "--locks and --slowest have columns and an order of their own; leave out --sort, --min-calls, "
+                  "--lines and --inlines";
+    else if (o->blocks && o->sort != CT_REPORT_BY_TOTAL)
+        mistake = "--blocks lists blocks by how often they were executed; leave out --sort";
+    else if (o->clock != CT_CLOCK_START && !o->slowest && !o->locks)
+        mistake = "--clock is for moments; give it with --slowest or --locks";
     if (!mistake)
         return ct_selection_check(&o->selection);
     ct_message_error("%s", mistake);
@@ -361,6 +379,7 @@ static const struct ct_option option_table[] = {
      "list locks instead: who waited how long for whom, and deadlocks"},
     {"histogram", 0, CT_OPTION_STRING, offsetof(struct options, histogram), "FUNCTION-GLOB",
      "show how long the calls of these functions took instead, as bars and percentiles"},
+    CT_OPTION_CLOCK(struct options),
     {"min-calls", 0, CT_OPTION_NUMBER, offsetof(struct options, min_calls), "N",
      "only functions with at least N calls, or blocks that were executed at least N times"},
     CT_OPTION_MANGLED(struct options),
@@ -416,7 +435,10 @@ const struct ct_command ct_command_report = {
         "(contrail(1), SELECTION): only calls that fit count. Of calls that overlap the time between --from and --to, "
         "the part in it counts.\n\n"
         "With --slowest, single calls are listed, the slowest first: when it began, its duration and self time, its "
-        "thread and function, and the command that shows what happened around it.\n\n"
+        "thread and function, and the command that shows what happened around it. --clock wall prints moments of this "
+        "list "
+        "and of --locks as date and time, so that they can be laid beside logs; JSON has them beside those of the "
+        "machine's clock.\n\n"
         "With --locks, the calls of pthread_mutex_lock and its like are listed by lock: WAITED counts those that began "
         "when another thread held the lock, TOTAL and MAX are times of the calls, MAX HELD is the longest time between "
         "lock and unlock. Which lock it is is known where the arguments were recorded (spawn --detail always, or "
@@ -449,6 +471,7 @@ const struct ct_command ct_command_report = {
                 "contrail report --where 'result < 0'\n"
                 "contrail report --slowest 10 -f 'handle_*'\n"
                 "contrail report --locks\n"
+                "contrail report --slowest 10 --clock wall\n"
                 "contrail report --histogram 'handle_*' --thread 'worker-*'\n"
                 "contrail report --blocks --lines --limit 20\n"
                 "contrail report --per-thread --thread 'worker-*' --csv > threads.csv",

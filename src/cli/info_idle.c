@@ -3,6 +3,7 @@
  * calls they share one, so that a deadlock is seen among the workers of a pool. */
 #include "cli/info_idle.h"
 #include "cli/message.h"
+#include "report/locks.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -105,6 +106,19 @@ static void print_line(const struct page *p, size_t first, size_t count) {
                       p->info->process->recording_known ? "" : ", until the last event");
 }
 
+/* True when a thread waits for a lock. */
+static bool has_wait(const struct page *p) {
+    for (size_t i = 0; i < p->info->idle.count; i++) {
+        const struct ct_idle *idle = &p->info->idle.items[i];
+        for (size_t k = 0; k < idle->call_count; k++) {
+            const struct ct_trace_function *f = ct_trace_function(p->trace, p->info->crash->process, idle->calls[k]);
+            if (f && ct_locks_is_wait(f->name))
+                return true;
+        }
+    }
+    return false;
+}
+
 void ct_info_idle_print(struct ct_printer *printer, const struct ct_trace *trace, const struct ct_info *info, int label,
                         bool all) {
     const struct page p = {printer, trace, info};
@@ -123,4 +137,7 @@ void ct_info_idle_print(struct ct_printer *printer, const struct ct_trace *trace
     }
     if (lines > SHORT_LIST && !all)
         ct_printer_format(printer, "%*s... and %zu more (--all)\n", label, "", lines - SHORT_LIST);
+    if (has_wait(&p))
+        ct_printer_format(printer, "%*s`contrail report --locks` lists who waits for which lock, and who holds it\n",
+                          label, "");
 }

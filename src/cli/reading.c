@@ -5,6 +5,7 @@
 #include "cli/config.h"
 #include "cli/rights.h"
 #include "report/output.h"
+#include "trace/late.h"
 #include "trace/reader.h"
 #include "base/json_write.h"
 #include <stdlib.h>
@@ -36,9 +37,20 @@ int ct_reading_open_unchecked(struct ct_trace **out, const struct ct_operands *o
 
 int ct_reading_open(struct ct_trace **out, const struct ct_operands *operands) {
     int code = ct_reading_open_unchecked(out, operands);
-    if (code < 0)
+    if (code < 0) {
         ct_reading_report_damage(*out);
+        ct_reading_report_clock(*out);
+    }
     return code;
+}
+
+void ct_reading_report_clock(const struct ct_trace *trace) {
+    char text[CT_TEXT_SIZE];
+    uint64_t late = ct_late_ns(trace);
+    if (late)
+        ct_message_error("recorded with --clock fast: a time may be late by up to %s, so shorter durations are only "
+                         "right on average; counts and order are exact",
+                         ct_text_time(text, late));
 }
 
 /* ---- damage ---- */

@@ -20,6 +20,8 @@ int ct_reading_open_unchecked(struct ct_trace **out, const struct ct_operands *o
 int ct_reading_close(struct ct_trace *trace, int code, bool allow_damaged);
 /* Says what is missing in a trace. */
 void ct_reading_report_damage(struct ct_trace *trace);
+/* Says how late its times may be, if they are not exact. */
+void ct_reading_report_clock(const struct ct_trace *trace);
 /* The directory where the newest trace is searched for. */
 const char *ct_reading_root(void);
 /* ct_reading_open in steps: the files or directories whose owner is that of the traces; the rights; a trace. */

@@ -12,12 +12,13 @@ struct ct_session_stalk;
 /* Initialise it with CT_RECORD_OPTIONS. */
 struct ct_record_options {
     const char *output, *config, *keep, *metrics_file, *group;
-    bool wait, quiet, lossless, no_cache, no_children, guess, vectors, redact, cpu;
+    bool wait, quiet, lossless, no_cache, no_children, guess, vectors, structs, redact, cpu;
     uint64_t duration_ns, startup_timeout_ns; /* 0: none, computed */
     uint64_t max_depth, index_memory, drain_interval_ms;
     uint64_t pre_roll_ms, post_roll_ms, pre_roll_events, post_roll_events;
     uint64_t stack_bytes, strings, detail_rate, detail_memory, cache_size;
     int format, detail; /* enums of contrail/session.h */
+    int clock;          /* 1: fast */
     struct ct_option_list only, exclude, triggers;
     const struct ct_session_stalk *stalk; /* NULL: functions are hooked */
     /* if not NULL, PATH_MAX bytes: receives the process's directory in the trace */

@@ -2,6 +2,7 @@
 /* Lines of a call tree as JSON. */
 #include "cli/replay_json.h"
 #include "cli/replay_view.h"
+#include "report/output.h"
 #include "trace/arguments_json.h"
 #include "trace/signal_text.h"
 #include "base/json_write.h"
@@ -102,11 +103,7 @@ static void put_rest(struct ct_replay_json *v, const struct ct_replay_line *line
 
 static void put_time(const struct ct_replay_json *v, uint64_t time_ns, struct ct_json *json) {
     ct_json_number(json, "time_ns", time_ns);
-    if (v->wall) {
-        char text[CT_WALL_TEXT];
-        ct_wall_text(v->wall, time_ns, text);
-        ct_json_string(json, "time", text);
-    }
+    ct_output_wall_json(json, "time", v->wall, time_ns);
 }
 
 static void put_line(struct ct_replay_json *v, const struct ct_replay_line *line, uint64_t at, struct ct_json *json) {

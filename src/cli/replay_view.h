@@ -27,7 +27,7 @@ struct ct_replay_view {
     char **threads; /* texts of the threads, by index; NULL: not shown */
     size_t thread_count, thread_width;
     struct ct_marks marks; /* lines of their own, before the first line that is not older */
-    bool marks_skipped; /* lines before the first one are left out, and the marks among them */
+    bool marks_skipped;    /* lines before the first one are left out, and the marks among them */
     uint64_t lines;
     bool limited; /* the limit was reached */
     bool damaged; /* a file of blocks is damaged */

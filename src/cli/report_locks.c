@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `contrail report --locks`: threads that wait at the end, a row for each lock, a row for each function that waits. */
 #include "cli/report_locks.h"
+#include "cli/options.h"
 #include "cli/printer.h"
 #include "cli/reading.h"
-#include "cli/selection.h"
 #include "report/locks.h"
 #include <inttypes.h>
 #include <string.h>
@@ -15,6 +15,7 @@ struct page {
     const struct ct_trace *trace;
     const struct ct_locks *locks;
     uint64_t limit;
+    const struct ct_moment_clock *clock;
 };
 
 /* ---- words ---- */
@@ -61,8 +62,9 @@ static void print_function(const struct page *p, const char *before, size_t proc
 }
 
 static void print_when(const struct page *p, uint64_t time_ns) {
-    uint64_t start = ct_selection_start(p->trace), when = time_ns > start ? time_ns - start : 0;
-    ct_printer_format(p->printer, "%" PRIu64 ".%09" PRIu64 " s", when / 1000000000, when % 1000000000);
+    char text[CT_WALL_TEXT];
+    ct_printer_text(p->printer, ct_moment_text(p->clock, time_ns, text));
+    ct_printer_text(p->printer, p->clock->clock == CT_CLOCK_WALL ? "" : " s");
 }
 
 /* ---- waits that are open at the end ---- */
@@ -205,7 +207,7 @@ static void print_notes(const struct page *p) {
 }
 
 int ct_report_locks(struct ct_trace *trace, const struct ct_select *select, uint64_t limit,
-                    const char *const *directories, bool json) {
+                    const char *const *directories, const struct ct_moment_clock *clock, bool json) {
     static struct ct_printer printer;
     struct ct_locks *locks;
     struct ct_json text = {0};
@@ -214,10 +216,10 @@ int ct_report_locks(struct ct_trace *trace, const struct ct_select *select, uint
         return ct_reading_fail(trace, status);
     int code;
     if (json) {
-        ct_locks_json(locks, trace, &text);
+        ct_locks_json(locks, trace, ct_moment_wall(clock), &text);
         code = ct_reading_print_json(&text, 0);
     } else {
-        const struct page p = {&printer, trace, locks, limit};
+        const struct page p = {&printer, trace, locks, limit, clock};
         ct_printer_open(&printer, true);
         print_waits(&p);
         print_locks(&p);

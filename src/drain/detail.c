@@ -110,7 +110,8 @@ static void count_missing(struct ct_drain *drain, struct ct_detail_thread *t, ui
     const struct ct_window *window = window_of(w, ns);
     uint64_t since = t->last_ns ? t->last_ns : t->first_ns;
     bool from_first = w->options.detail == CT_SESSION_DETAIL_ALWAYS || (window && since >= window->first_mark);
-    if (number > t->last_number + 1 && window && since >= window->start && (t->last_ns || from_first))
+    bool reached = window && since >= window->start && since >= window->reach;
+    if (number > t->last_number + 1 && reached && (t->last_ns || from_first))
         t->lost += number - t->last_number - 1;
 }
 
@@ -464,11 +465,12 @@ void ct_detail_finish(struct ct_drain *drain) {
 /* Could a mark still want records of this thread, which has ended? What led to the mark may have happened in it. */
 static bool may_be_wanted(const struct ct_drain *drain, struct ct_drain_thread *t) {
     const struct ct_lane *lane = drain->lane;
+    uint32_t all = lane->detail_grows ? lane->segments_of_class[CT_LANE_CLASSES - 1] : lane->segment_count;
     uint64_t now = ct_clock_now();
     if (!t->detail.ended_at)
         t->detail.ended_at = now;
     return !drain->finishing && now - t->detail.ended_at < drain->windows->options.rolls.pre_ns &&
-           lane->control->free_segments > (int32_t)(lane->segment_count / SCARCE);
+           lane->control->free_segments > (int32_t)(all / SCARCE);
 }
 
 bool ct_detail_retire(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t slot, uint32_t generation) {

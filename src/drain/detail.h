@@ -53,7 +53,7 @@ struct ct_detail_thread {
     struct ct_detail_calls *calls;   /* detail_open.c; NULL: none yet */
     /* as last measured: its oldest record, whether there were older ones, and the size of its segments */
     uint64_t oldest_ns;
-    uint32_t chunks;
+    uint32_t chunks, large; /* large: of them, segments of the first class */
     bool wrapped;
 };
 

@@ -29,6 +29,7 @@ struct search {
     size_t count;
     uint64_t top;       /* number of the newest record in the segment */
     uint32_t top_chunk; /* its chunk */
+    uint64_t left;      /* number of the newest record that is left out; 0: none */
     /* of the current chunk */
     const uint8_t *source;
     uint32_t chunk, frontier;
@@ -98,8 +99,10 @@ static void keep_record(struct search *s, uint32_t at, const struct head *h) {
     } else if (s->wrapped) {
         /* The end of a chunk, where nothing fits any more, keeps records of much earlier rounds. */
         s->frontier = follow_thread(s, s->frontier, s->newest);
-        if (at + s->most > BYTES || at < s->frontier + NESTED * s->most)
+        if (at + s->most > BYTES || at < s->frontier + NESTED * s->most) {
+            s->left = number > s->left ? number : s->left;
             return;
+        }
     }
     if (number > s->top) {
         s->top = number;
@@ -133,24 +136,37 @@ static uint64_t first_check(const uint8_t *chunk) {
     return __atomic_load_n((const uint64_t *)chunk, __ATOMIC_RELAXED);
 }
 
-/* Leaves out what the thread may have overwritten: records in chunks that it has begun to fill since they were copied,
- * or is about to fill. All older records are left out as well: a gap is a loss only after a window's first record. */
-static void leave_out_overwritten(struct search *s, uint32_t chunk, uint32_t chunks, const uint16_t *reached) {
+/* The chunk that the thread has begun to fill, though none of its records may be there yet. UINT32_MAX: there is none. */
+static uint32_t begun_chunk(const struct search *s, const struct ct_shm_segment *shared, uint32_t chunks) {
+    uint32_t filling = __atomic_load_n(&shared->filling, __ATOMIC_RELAXED); /* after what was copied: see the fence */
+    if (!filling)
+        return (s->top_chunk + 1) % chunks;
+    return filling - 1 != s->top_chunk ? filling - 1 : UINT32_MAX;
+}
+
+/* Leaves out what the thread may have overwritten: records in chunks that it has begun to fill. */
+static void leave_out_overwritten(struct search *s, uint32_t chunk, uint32_t filled, const uint16_t *reached) {
     struct ct_detail *d = s->detail;
-    uint64_t left = 0;
     size_t kept = 0;
     for (size_t i = 0; i < s->count; i++) {
         uint32_t c = d->places[i].offset / BYTES, at = d->places[i].offset % BYTES;
-        bool begun = c == (s->top_chunk + 1) % chunks ||
+        bool begun = c == filled ||
                      first_check(ct_lane_detail_chunk(s->lane, chunk + c)) != first_check(d->copy + (size_t)c * BYTES);
         if (!begun || at >= reached[c] + NESTED * s->most)
             d->places[kept++] = d->places[i];
-        else if (d->places[i].number > left)
-            left = d->places[i].number;
+        else if (d->places[i].number > s->left)
+            s->left = d->places[i].number;
     }
+    s->count = kept;
+}
+
+/* Leaves out records that are older than one that was left out: a gap is a loss only after a window's first record. */
+static void leave_out_older(struct search *s) {
+    struct ct_detail *d = s->detail;
+    size_t count = s->count;
     s->count = 0;
-    for (size_t i = 0; i < kept; i++)
-        if (d->places[i].number > left)
+    for (size_t i = 0; i < count; i++)
+        if (d->places[i].number > s->left)
             d->places[s->count++] = d->places[i];
 }
 
@@ -196,7 +212,8 @@ size_t ct_detail_find(struct ct_drain *drain, const struct ct_drain_thread *t, u
     if (__atomic_load_n(&shared->begin, __ATOMIC_RELAXED) != taken)
         return 0; /* it was freed unused, and belongs to another thread */
     if (live && s.wrapped)
-        leave_out_overwritten(&s, chunk, chunks, reached);
+        leave_out_overwritten(&s, chunk, begun_chunk(&s, shared, chunks), reached);
+    leave_out_older(&s);
     qsort(s.detail->places, s.count, sizeof *s.detail->places, by_number);
     return s.count;
 }

@@ -205,6 +205,24 @@ static int start_thread(struct ct_drain *d) {
     return failed ? CT_ERR_NO_THREADS : 0;
 }
 
+/* For the ticker: what was lost was an event too. */
+static uint64_t count_events(void *arg) {
+    struct ct_drain *d = arg;
+    pthread_mutex_lock(&d->mutex);
+    uint64_t count = d->statistics.events;
+    for (int i = 0; i < CT_LOSS_COUNT; i++)
+        count += d->statistics.lost[i];
+    pthread_mutex_unlock(&d->mutex);
+    return count;
+}
+
+/* Without a ticker times are exact: nothing is wrong. */
+static void start_ticker(struct ct_drain *d) {
+    d->ticker = (struct ct_ticker){.clock = d->lane->clock, .events = count_events, .arg = d};
+    if (d->lane->fast_clock)
+        (void)ct_ticker_start(&d->ticker);
+}
+
 int ct_drain_start(struct ct_drain *d) {
     const struct ct_lane *lane = d->lane;
     d->threads_end = &d->threads;
@@ -226,6 +244,8 @@ int ct_drain_start(struct ct_drain *d) {
     int held;
     while (!(held = __atomic_load_n(&d->held, __ATOMIC_ACQUIRE)))
         usleep(50);
+    if (held > 0)
+        start_ticker(d);
     return held < 0 ? held : 0;
 }
 
@@ -237,6 +257,7 @@ void ct_drain_set_functions(struct ct_drain *d, const uint64_t *function_ids, si
 int ct_drain_finish(struct ct_drain *d) {
     if (!d->running)
         return d->error;
+    ct_ticker_stop(&d->ticker);
     uint64_t one = 1;
     __atomic_store_n(&d->stopping, 1, __ATOMIC_RELAXED);
     (void)!write(d->stop_fd, &one, sizeof one);

@@ -12,6 +12,7 @@
 #include "drain/lane.h"
 #include "drain/signal_record.h"
 #include "drain/switches.h"
+#include "drain/ticker.h"
 #include "drain/windows.h"
 #include "trace/code_file.h"
 #include "trace/writer.h"
@@ -104,6 +105,7 @@ struct ct_drain {
     void (*every_second)(void *arg); /* on the drain thread */
     void *every_second_arg;
     struct ct_switches *switches; /* time on processors; NULL: not recorded. The drain closes it */
+    struct ct_ticker ticker;      /* of the fast clock */
     struct ct_windows *windows;   /* moments whose detail is wanted; NULL: no detail */
     /* In each pass, on the drain thread: marks moments. */
     void (*on_pass)(void *arg, uint64_t now_ns);

@@ -84,9 +84,9 @@ static bool look_at_chunk(const struct ct_drain *d, uint32_t chunk, struct ct_dr
         return false;
     if (CT_CHUNK_STATE(word) == CT_CHUNK_TAKEN && !is_filled(ct_lane_events(d->lane, chunk)))
         return false; /* the thread does not have it yet, or did not need it after all */
-    *out =
-        (struct ct_drain_chunk){header.thread, header.thread_generation, chunk, header.depth, header.stack, header.number,
-                             word,          header.exhausted};
+    *out = (struct ct_drain_chunk){
+        header.thread, header.thread_generation, chunk, header.depth, header.stack, header.number,
+        word,          header.exhausted};
     return true;
 }
 
@@ -443,4 +443,3 @@ bool ct_drain_free_left(struct ct_drain *d, uint32_t slot, uint32_t generation) 
     }
     return true;
 }
-

@@ -56,6 +56,24 @@ static uint32_t large_chunks(uint64_t all) {
     return chunks;
 }
 
+/* Where threads have as many segments as the pre-roll needs, nearly all of the memory is for that: one busy thread may
+ * have it, and many have equal parts. Threads begin with a small segment, so that those that do little take little. */
+enum { PARTS = 256, SMALL_SHARE = 20, SMALL_LEAST = 8 };
+static void divide_for_growth(struct ct_lane *lane, size_t memory) {
+    uint64_t all = (memory < DETAIL_MIN ? DETAIL_MIN : memory) / CT_SHM_DETAIL_CHUNK;
+    uint64_t small = larger(all / SMALL_SHARE / CT_SHM_SMALL_CHUNKS, SMALL_LEAST);
+    uint32_t chunks = CT_SHM_SMALL_CHUNKS;
+    while (chunks < CT_LANE_MOST_CHUNKS && 2 * chunks * PARTS <= all)
+        chunks *= 2;
+    lane->segments_of_class[2] = smaller(small, SMALL_MOST);
+    lane->segments_of_class[1] = 0;
+    uint64_t rest = all - lane->segments_of_class[2] * CT_SHM_SMALL_CHUNKS;
+    lane->segments_of_class[0] = smaller(rest / chunks, THREAD_CAPACITY);
+    lane->chunks_of_class[0] = chunks;
+    lane->chunks_of_class[1] = MEDIUM;
+    lane->chunks_of_class[2] = CT_SHM_SMALL_CHUNKS;
+}
+
 static void divide(struct ct_lane *lane, size_t memory) {
     uint64_t all = (memory < DETAIL_MIN ? DETAIL_MIN : memory) / CT_SHM_DETAIL_CHUNK;
     bool few = all * CT_SHM_DETAIL_CHUNK < LARGE_MIN;
@@ -92,12 +110,16 @@ static void lay_out_detail(struct ct_lane *lane, struct ct_shm_control *c, const
                            uint64_t window, uint64_t *at) {
     if (!o->detail_memory)
         return;
-    divide(lane, o->detail_memory);
+    if (o->detail_grows)
+        divide_for_growth(lane, o->detail_memory);
+    else
+        divide(lane, o->detail_memory);
     for (unsigned k = 0; k < CT_LANE_CLASSES; k++) {
         c->segment_count += lane->segments_of_class[k];
         c->detail_chunk_count += lane->segments_of_class[k] * lane->chunks_of_class[k];
     }
     c->large = lane->segments_of_class[0];
+    c->grows = o->detail_grows;
     c->stack_bytes = o->stack_bytes;
     c->vectors = o->vectors;
     c->errno_offset = o->errno_offset;
@@ -155,6 +177,7 @@ static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_sh
     lane->marks = (struct ct_shm_mark *)(at + CT_SHM_MARKS_OFFSET);
     lane->more_marks = (struct ct_shm_more_marks *)(at + CT_SHM_MORE_MARKS_OFFSET);
     lane->regions = (struct ct_shm_regions *)(at + CT_SHM_REGIONS_OFFSET);
+    lane->clock = (struct ct_shm_clock *)(at + CT_SHM_CLOCK_OFFSET);
     lane->segments = (struct ct_shm_segment *)(at + c->segments_offset);
     lane->rules = (uint32_t *)(at + c->rules_offset);
     lane->conditions = (struct ct_trigger_condition *)(at + c->conditions_offset);
@@ -205,11 +228,13 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
         .thread_capacity = control.thread_capacity,
         .queue_room = control.queue_room,
         .lossless = options->lossless,
+        .fast_clock = options->fast_clock,
         .segment_count = control.segment_count,
         .detail_chunk_count = control.detail_chunk_count,
         .stack_bytes = control.stack_bytes,
         .hook_room = control.hook_room,
         .detail_rate = control.detail_rate,
+        .detail_grows = options->detail_grows,
         .vectors = control.vectors,
         .reals = options->reals,
         .has_errno = control.errno_offset != 0,
@@ -226,6 +251,7 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
         return CT_ERR_NO_MEMORY;
     point_to_parts(lane, at, &control);
     *lane->control = control;
+    *lane->clock = (struct ct_shm_clock){.tick = UINT64_MAX, .fast = options->fast_clock};
     if (lane->segment_count)
         cut_segments(lane, (uint16_t *)((uint8_t *)at + control.segment_of_chunk_offset));
     return 0;

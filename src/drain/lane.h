@@ -29,7 +29,7 @@ struct ct_lane {
     size_t size;
     uint64_t window; /* the target must map the lane so that the pool's address is a multiple of this */
     uint32_t chunk_bytes, chunk_count, thread_capacity;
-    bool lossless;
+    bool lossless, fast_clock;
     struct ct_lane_robust robust;
     struct ct_shm_control *control;
     struct ct_shm_thread *threads;
@@ -41,7 +41,7 @@ struct ct_lane {
     uint8_t *pool;
     /* detail; 0 segments: none */
     uint32_t segment_count, detail_chunk_count, stack_bytes, hook_room, detail_rate, strings;
-    bool vectors, reals, has_errno;
+    bool detail_grows, vectors, reals, has_errno;
     uint64_t detail_key;
     struct ct_shm_segment *segments;
     uint32_t segments_of_class[CT_LANE_CLASSES]; /* our copy: the target could overwrite the segments' own */
@@ -49,6 +49,7 @@ struct ct_lane {
     struct ct_shm_mark *marks;
     struct ct_shm_more_marks *more_marks;
     struct ct_shm_regions *regions;
+    struct ct_shm_clock *clock;
     uint32_t *rules; /* by hook */
     struct ct_trigger_condition *conditions;
     int32_t *budgets; /* by hook; NULL: no limit */
@@ -59,7 +60,9 @@ struct ct_lane {
 struct ct_lane_options {
     size_t index_memory;
     bool lossless;
+    bool fast_clock;      /* see drain/ticker.h */
     size_t detail_memory; /* 0: no detail */
+    bool detail_grows;    /* threads keep as much of it as the pre-roll needs */
     uint32_t stack_bytes, detail_rate;
     bool vectors;
     bool reals;           /* functions may have CT_RULE_REALS */

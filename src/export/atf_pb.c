@@ -5,6 +5,7 @@
 #include "export/proto.h"
 #include "isa/machine.h"
 #include "trace/signal_text.h"
+#include "trace/timeline.h"
 #include <stdlib.h>
 
 /* Field numbers of proto/atf.proto. */
@@ -16,7 +17,8 @@ enum {
     RECORD_CALL,
     RECORD_RETURN,
     RECORD_EXCEPTION,
-    RECORD_LOSS
+    RECORD_LOSS,
+    RECORD_OFF
 };
 enum { PROGRESS = 1 << 15 };
 
@@ -66,6 +68,37 @@ static void put_thread(struct ct_export *e, size_t i) {
     ct_proto_number(&p, 5, thread->event_count);
     ct_proto_number(&p, 6, thread->lost);
     put_record(e, RECORD_THREAD, &p);
+}
+
+static void put_off(struct ct_export *e, size_t thread, const struct ct_off_span *span) {
+    struct ct_proto p = {.used = 0};
+    ct_proto_number(&p, 1, span->from_ns);
+    ct_proto_number(&p, 2, thread);
+    ct_proto_number(&p, 3, span->to_ns);
+    ct_proto_number(&p, 4, span->kind); /* enum ct_off_kind has the numbers of the message */
+    if (*span->reason)
+        ct_proto_text(&p, 5, span->reason);
+    put_record(e, RECORD_OFF, &p);
+}
+
+static int put_offs(struct ct_export *e, size_t thread) {
+    const struct ct_select *select = &e->options->select;
+    const struct ct_trace_process *process =
+        ct_trace_process_at(e->trace, ct_trace_thread_at(e->trace, thread)->process);
+    uint64_t to_ns = ct_facts_thread_end(&e->facts, e->trace, thread, process->time_end_ns, SIZE_MAX);
+    to_ns = select->to_ns && select->to_ns < to_ns ? select->to_ns : to_ns;
+    struct ct_timeline timeline;
+    struct ct_off_span span;
+    int status = ct_timeline_open(&timeline, &e->facts, e->trace, thread);
+    while (!status && !e->status && ct_timeline_next(&timeline, &span)) {
+        span.from_ns = span.from_ns > select->from_ns ? span.from_ns : select->from_ns;
+        span.to_ns = span.to_ns < to_ns ? span.to_ns : to_ns;
+        if (span.from_ns && span.to_ns > span.from_ns)
+            put_off(e, thread, &span);
+    }
+    if (!status)
+        ct_timeline_close(&timeline);
+    return status;
 }
 
 static void put_function(struct ct_export *e, const struct ct_name *name) {
@@ -278,10 +311,14 @@ int ct_export_atf_pb(struct ct_export *e) {
     for (size_t i = 0; i < ct_trace_module_count(e->trace); i++)
         if (ct_select_process(&e->options->select, e->trace, ct_trace_module_at(e->trace, i)->process))
             put_module(e, i);
-    for (size_t i = 0; i < ct_trace_thread_count(e->trace); i++)
-        if (ct_select_thread(&e->options->select, e->trace, i))
+    int status = 0;
+    for (size_t i = 0; i < ct_trace_thread_count(e->trace) && !status; i++)
+        if (ct_select_thread(&e->options->select, e->trace, i)) {
             put_thread(e, i);
-    int status = ct_trace_cursor_open(&cursor, e->trace, 0);
+            status = put_offs(e, i);
+        }
+    if (!status)
+        status = ct_trace_cursor_open(&cursor, e->trace, 0);
     if (!status) {
         put_events(e, cursor, gaps);
         ct_trace_cursor_close(cursor);

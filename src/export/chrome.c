@@ -198,8 +198,6 @@ static void on_signal(struct ct_walk *w) {
 
 /* On a track of its own below the thread's. */
 static void on_off(struct ct_walk *w, const struct ct_off_span *span, bool begin) {
-    static const char *const names[] = {
-        [CT_OFF_BLOCKED] = "blocked", [CT_OFF_PREEMPTED] = "preempted", [CT_OFF_WAITED] = "waited for the recorder"};
     struct chrome *c = w->arg;
     if (!c->off_tid) {
         c->off_tid = c->first_tid + c->lanes++;
@@ -211,7 +209,7 @@ static void on_off(struct ct_walk *w, const struct ct_off_span *span, bool begin
     put_time(w);
     if (begin) {
         ct_out_format(c->out, ",\"cat\":\"%s\",\"name\":\"%s\"", span->kind == CT_OFF_WAITED ? "recorder" : "off CPU",
-                      names[span->kind]);
+                      ct_off_text(span->kind));
         if (span->kind == CT_OFF_WAITED) {
             ct_out_text(c->out, ",\"args\":{\"reason\":");
             put_quoted(w, span->reason);

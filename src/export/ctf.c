@@ -5,12 +5,13 @@
  * The enumerators below (bytes) and `declarations` (text) describe one layout: change them together. */
 #include "export/files.h"
 #include "export/text.h"
+#include "trace/timeline.h"
 #include <contrail/contrail.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 enum { MAGIC = 0xC1FC1FC1u, PACKET_EVENTS = 3000, EVENT_SIZE = 21, PROGRESS = 1 << 15 };
-enum { ID_CALL, ID_RETURN, ID_EXCEPTION, ID_SIGNAL, ID_LOST };
+enum { ID_CALL, ID_RETURN, ID_EXCEPTION, ID_SIGNAL, ID_LOST, ID_OFF, ID_WAIT };
 enum { HEADER_SIZE = 8 + 5 * 8 + 2 * 4, MAX_NAME = 255, MAX_LOST_EVENT = 17 + 256 };
 
 /* Goes into the file as it is, but for `%s`. */
@@ -60,6 +61,8 @@ struct stream {
     uint8_t *packet; /* the packet that is being filled: header, then events */
     size_t header, used;
     uint64_t begin_ns, end_ns, discarded;
+    struct ct_timeline timeline;
+    struct ct_off_span off; /* the next wait, or time off the processor; to_ns 0: there are no more */
 };
 
 /* ---- packets ---- */
@@ -157,6 +160,39 @@ static bool is_in_time(const struct ct_export *e, uint64_t ns) {
     return ns >= select->from_ns && (!select->to_ns || ns < select->to_ns);
 }
 
+/* ---- waits, and time off the processor ---- */
+
+static void next_off(struct stream *s) {
+    do
+        if (!ct_timeline_next(&s->timeline, &s->off))
+            s->off = (struct ct_off_span){0};
+    while (s->off.to_ns && s->off.kind == CT_OFF_UNKNOWN);
+}
+
+static void put_off(struct stream *s, uint64_t duration_ns, uint64_t now_ns) {
+    uint8_t *to;
+    if (s->off.kind == CT_OFF_WAITED) {
+        to = new_event(s, ID_WAIT, now_ns, 8 + MAX_NAME + 1);
+        s->used += 8 + put_string(to + 8, s->off.reason);
+    } else {
+        to = new_event(s, ID_OFF, now_ns, 9);
+        to[8] = (uint8_t)s->off.kind;
+        s->used += 9;
+    }
+    put_u64(to, duration_ns);
+}
+
+/* Puts those that begin after `from_ns` and at `until_ns` or before it. The times are the kernel's: the last one before
+ * an event may end a little after it. */
+static void pass_off(struct stream *s, uint64_t from_ns, uint64_t until_ns, uint64_t end_ns) {
+    for (; s->off.to_ns && s->off.from_ns <= until_ns && !s->e->status; next_off(s)) {
+        uint64_t to_ns = s->off.to_ns < end_ns ? s->off.to_ns : end_ns;
+        uint64_t now_ns = s->off.from_ns > s->end_ns ? s->off.from_ns : s->end_ns;
+        if (s->off.from_ns >= from_ns && to_ns > s->off.from_ns && is_in_time(s->e, now_ns))
+            put_off(s, to_ns - s->off.from_ns, now_ns);
+    }
+}
+
 /* The last packet reaches to the end of the thread, or of the recording: calls may be open until then. */
 static void last_until(struct stream *s, size_t thread) {
     const struct ct_thread_facts *facts = &s->e->facts.threads[thread];
@@ -164,17 +200,19 @@ static void last_until(struct stream *s, size_t thread) {
     if (facts->gap_count && facts->gaps[facts->gap_count - 1].at >= s->thread->first_sequence + s->thread->event_count)
         return;
     uint64_t end_ns = ct_facts_thread_end(&s->e->facts, s->e->trace, thread, s->end_ns, SIZE_MAX);
+    pass_off(s, 0, end_ns, to_ns && to_ns < end_ns ? to_ns : end_ns);
     s->end_ns = to_ns && end_ns > to_ns ? s->end_ns : end_ns;
 }
 
 static void put_events(struct stream *s, struct ct_trace_cursor *cursor, size_t thread) {
     const struct ct_thread_facts *facts = &s->e->facts.threads[thread];
     struct ct_trace_event event;
-    uint64_t since = 0, last_ns = 0;
+    uint64_t since = 0, last_ns = 0, limit_ns = s->e->options->select.to_ns ? s->e->options->select.to_ns : UINT64_MAX;
     size_t gap = 0;
     while (!s->e->status && ct_trace_cursor_next(cursor, &event)) {
         if (event.timestamp_ns < last_ns) /* a damaged file; readers reject time that goes back */
             event.timestamp_ns = last_ns;
+        pass_off(s, last_ns ? 0 : event.timestamp_ns, event.timestamp_ns, limit_ns);
         last_ns = event.timestamp_ns;
         for (; gap < facts->gap_count && facts->gaps[gap].at <= event.sequence; gap++)
             if (is_in_time(s->e, last_ns))
@@ -199,9 +237,14 @@ static int put_stream(struct ct_export *e, size_t index, uint8_t *packet) {
     if ((!s.thread->event_count && !e->facts.threads[index].gap_count) ||
         !ct_select_thread(&e->options->select, e->trace, index))
         return 0;
-    int status = ct_trace_cursor_open_thread(&cursor, e->trace, index, 0);
-    if (status)
+    int status = ct_timeline_open(&s.timeline, &e->facts, e->trace, index);
+    if (!status)
+        status = ct_trace_cursor_open_thread(&cursor, e->trace, index, 0);
+    if (status) {
+        ct_timeline_close(&s.timeline);
         return status;
+    }
+    next_off(&s);
     s.used = s.header = HEADER_SIZE + put_string(packet + HEADER_SIZE, s.thread->name);
     const char *directory = ct_trace_process_at(e->trace, s.thread->process)->directory;
     const char *slash = strrchr(directory, '/');
@@ -209,6 +252,7 @@ static int put_stream(struct ct_export *e, size_t index, uint8_t *packet) {
         put_events(&s, cursor, index);
     ct_export_close(e, &s.out);
     ct_trace_cursor_close(cursor);
+    ct_timeline_close(&s.timeline);
     return e->status;
 }
 
@@ -268,6 +312,10 @@ static void put_metadata(struct ct_export *e) {
         put_event_class(&out, "return", ID_RETURN, call);
         put_event_class(&out, "exception", ID_EXCEPTION, call);
         put_event_class(&out, "signal", ID_SIGNAL, "");
+        put_event_class(
+            &out, "off_cpu", ID_OFF,
+            "        uint64_t duration;\n        enum : uint8_t { \"blocked\" = 0, \"preempted\" = 1 } kind;\n");
+        put_event_class(&out, "recorder_wait", ID_WAIT, "        uint64_t duration;\n        string reason;\n");
         put_event_class(&out, "events_lost", ID_LOST, "        uint64_t count;\n        string reason;\n");
     }
     ct_export_close(e, &out);

@@ -57,6 +57,15 @@ struct ct_name *ct_names_find(struct ct_names *n, size_t process, uint64_t funct
     return name && (name->name || learn_name(n, name)) ? name : NULL;
 }
 
+struct ct_name *ct_names_other(struct ct_names *n, uint64_t number, const char *text) {
+    struct ct_name *name = ct_table_get(&n->table, SIZE_MAX, number, sizeof *name); /* of no process */
+    if (!name || name->name)
+        return name;
+    name->module = "";
+    name->name = text;
+    return add_to_list(n, name) ? name : NULL;
+}
+
 char *ct_json_quote(const char *text) {
     struct ct_json json = {0};
     ct_json_begin(&json, NULL, '[');

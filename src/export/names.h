@@ -38,6 +38,8 @@ static inline struct ct_name *ct_names_get(struct ct_names *names, size_t proces
         return *recent;
     return *recent = ct_names_find(names, process, function);
 }
+/* A name that is no function's, among the others; `number` is one for each text. NULL: out of memory. */
+struct ct_name *ct_names_other(struct ct_names *names, uint64_t number, const char *text);
 /* NULL: out of memory. */
 const char *ct_name_json(struct ct_name *name);
 /* Quotes any text as a JSON string, malloc'ed. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* speedscope: an evented profile for each thread, and for each lane of suspended calls. The table of frames is at the
  * end, when it is complete. Other lanes grow while the first one is written, so they wait in a spool. Times count from
- * the beginning of the trace. The format has no place for events that are not calls (losses, ends without a call). */
+ * the beginning of the trace. Waits for the recorder and time off the processor are a profile of their own for each
+ * thread. The format has no place for events that have no end (losses, ends without a call). */
 #include "base/digits.h"
 #include "export/spool.h"
 #include "export/walk.h"
@@ -18,8 +19,11 @@ struct speedscope {
     struct ct_spool spool;
     struct lane *lanes;
     size_t lane_count;
-    bool comma; /* a profile precedes */
+    struct lane off; /* waits and time off the processor */
+    bool comma;      /* a profile precedes */
 };
+/* Streams of the spool are numbered as the lanes. The first lane goes straight to the output, so this one is free. */
+enum { OFF_STREAM = 0 };
 
 static void put_quoted(struct ct_export *e, const char *text) {
     char *quoted = ct_json_quote(text);
@@ -60,13 +64,9 @@ static size_t put_text(char *to, const char *text) {
     return length;
 }
 
-static void put_event(struct ct_walk *w, size_t lane, const struct ct_name *name, char type) {
-    struct speedscope *s = w->arg;
-    struct lane *l = lane_at(s, lane);
-    char text[128];
+/* Makes the text of an event; `text` has room for 128 bytes. Returns its length. */
+static size_t make_event(const struct ct_walk *w, struct lane *l, const struct ct_name *name, char type, char *text) {
     size_t n = 0;
-    if (!l)
-        return;
     uint64_t ns = w->now_ns - w->e->start_ns;
     if (!l->used)
         l->first_ns = ns;
@@ -79,6 +79,14 @@ static void put_event(struct ct_walk *w, size_t lane, const struct ct_name *name
     text[n++] = '}';
     l->used = true;
     l->last_ns = ns;
+    return n;
+}
+
+static void put_event(struct ct_walk *w, size_t lane, const struct ct_name *name, char type) {
+    struct speedscope *s = w->arg;
+    struct lane *l = lane_at(s, lane);
+    char text[128];
+    size_t n = l ? make_event(w, l, name, type, text) : 0;
     if (lane == 0)
         ct_out_bytes(&w->e->out, text, n);
     else
@@ -101,17 +109,25 @@ static void on_entry(struct ct_walk *w, struct ct_name *name, struct ct_span *ca
     put_event(w, lane, name, 'C');
 }
 
+static void on_off(struct ct_walk *w, const struct ct_off_span *span, bool begin) {
+    struct speedscope *s = w->arg;
+    const struct ct_name *name = ct_names_other(&w->e->names, span->kind, ct_off_text(span->kind));
+    char text[128];
+    if (name)
+        ct_spool_put(&s->spool, OFF_STREAM, text, make_event(w, &s->off, name, begin ? 'O' : 'C', text));
+    else
+        ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+}
+
 /* ---- profiles ---- */
 
-static void put_profile_head(struct ct_walk *w, size_t lane) {
+static void put_profile_head(struct ct_walk *w, const char *what) {
     struct speedscope *s = w->arg;
     struct ct_out *out = &w->e->out;
-    char program[256], name[512], number[64] = "";
-    if (lane)
-        snprintf(number, sizeof number, ", suspended calls %zu", lane);
+    char program[256], name[512];
     snprintf(name, sizeof name, "%.128s %d: %.64s%s%u%s", ct_export_program(w->e, w->process, program, sizeof program),
              ct_trace_process_at(w->e->trace, w->process)->pid, w->info->name, *w->info->name ? "/" : "", w->info->tid,
-             number);
+             what);
     ct_out_text(out, s->comma ? ",\n{\"type\":\"evented\",\"unit\":\"nanoseconds\",\"name\":"
                               : "\n{\"type\":\"evented\",\"unit\":\"nanoseconds\",\"name\":");
     put_quoted(w->e, name);
@@ -128,22 +144,31 @@ static void put_profile_end(struct ct_walk *w, const struct lane *lane) {
     ct_out_text(out, "}");
 }
 
+static void put_profile(struct ct_walk *w, size_t stream, const struct lane *lane, const char *what) {
+    struct speedscope *s = w->arg;
+    if (!lane->used)
+        return;
+    put_profile_head(w, what);
+    ct_spool_copy(&s->spool, stream, &w->e->out);
+    put_profile_end(w, lane);
+}
+
 static void on_thread(struct ct_walk *w) {
     struct speedscope *s = w->arg;
     s->lane_count = 0;
-    put_profile_head(w, 0);
+    s->off = (struct lane){0};
+    put_profile_head(w, "");
 }
 
 static void on_thread_end(struct ct_walk *w) {
     struct speedscope *s = w->arg;
     put_profile_end(w, s->lane_count ? &s->lanes[0] : &(struct lane){0});
     for (size_t i = 1; i < s->lane_count; i++) {
-        if (!s->lanes[i].used)
-            continue;
-        put_profile_head(w, i);
-        ct_spool_copy(&s->spool, i, &w->e->out);
-        put_profile_end(w, &s->lanes[i]);
+        char what[64];
+        snprintf(what, sizeof what, ", suspended calls %zu", i);
+        put_profile(w, i, &s->lanes[i], what);
     }
+    put_profile(w, OFF_STREAM, &s->off, ", off CPU");
     if (s->spool.no_memory)
         ct_export_fail(w->e, CT_ERR_NO_MEMORY);
     ct_export_write_failed(w->e, s->spool.error);
@@ -174,8 +199,12 @@ static void put_frames(struct ct_export *e) {
 }
 
 int ct_export_speedscope(struct ct_export *e) {
-    static const struct ct_walk_format format = {
-        .begin_thread = on_thread, .end_thread = on_thread_end, .begin = on_begin, .end = on_end, .entry = on_entry};
+    static const struct ct_walk_format format = {.begin_thread = on_thread,
+                                                 .end_thread = on_thread_end,
+                                                 .begin = on_begin,
+                                                 .end = on_end,
+                                                 .entry = on_entry,
+                                                 .off = on_off};
     struct speedscope s = {.e = e};
     ct_out_text(&e->out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":");
     ct_out_format(&e->out, "\"contrail %s\",\"name\":", ct_version());

@@ -79,6 +79,8 @@ static void fill_constants(struct ct_block *b, struct ct_runtime *rt) {
     b->event_bit = rt->buffer_bytes;
     b->counters = &b->own_counters;
     b->errno_at = &b->no_errno;
+    b->no_tick = UINT64_MAX;
+    b->tick_at = &b->no_tick;
 }
 
 void ct_block_limit_depth(struct ct_block *b, size_t max_depth) {

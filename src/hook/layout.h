@@ -53,7 +53,13 @@
 #define CT_BLOCK_POINTER       0x1218 /* the thread pointer; CT_OWNER_ATTENTION: nobody's */
 #define CT_BLOCK_FIRST         0x1220 /* TOP when no call is open; 0: the main thread's, which nobody else gets */
 #define CT_BLOCK_ERRNO         0x1438 /* where the thread's errno is; always readable */
+#define CT_BLOCK_TICK_AT       0x1450 /* always readable */
+#define CT_BLOCK_READING       0x1458 /* of the counter: the last one, less what its slot would add */
 #define CT_COUNTERS_LIMITED    32
+/* The fast clock: slots whose address has none of these bits read the counter. The others add these bits, shifted, to
+ * an earlier reading: 4 counts for each slot. */
+#define CT_CLOCK_TURN  0xf0
+#define CT_CLOCK_SHIFT 2
 
 /* The table of a recorded process: offsets of blocks from the stray block, by the highest bits of thread pointer *
  * MIX. */

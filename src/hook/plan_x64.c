@@ -31,6 +31,12 @@ void ct_shared_code_at(struct ct_shared_code *shared, uint64_t copy) {
     AT(enter_entry_detail);
     AT(enter_special_detail);
     AT(leave_detail);
+    AT(enter_record_fast);
+    AT(enter_entry_fast);
+    AT(leave_record_fast);
+    AT(enter_detail_fast);
+    AT(enter_entry_detail_fast);
+    AT(leave_detail_fast);
 #undef AT
 }
 
@@ -121,18 +127,30 @@ static bool redirect_loops(const struct ct_plan_request *r, struct ct_plan *plan
 
 /* ---- the stub ---- */
 
+/* Functions that make system calls may wait long: their events have exact times. */
+static bool is_fast(const struct ct_plan_request *r) {
+    return r->fast_clock && r->action == CT_ACTION_RECORD && r->special == CT_SPECIAL_NONE &&
+           !(r->scan_flags & CT_SCAN_SYSCALLS);
+}
+
 static uint64_t enter_address(const struct ct_plan_request *r) {
     const struct ct_shared_code *c = r->shared;
     if (r->action == CT_ACTION_LISTEN)
         return c->enter_listen;
     if (r->special != CT_SPECIAL_NONE || r->action == CT_ACTION_NONE)
         return r->detail && r->action == CT_ACTION_RECORD ? c->enter_special_detail : c->enter_special;
-    if (r->entry_only)
+    if (r->entry_only && !is_fast(r))
         return r->detail ? c->enter_entry_detail : c->enter_entry;
-    return r->detail ? c->enter_detail : c->enter_record;
+    if (r->entry_only)
+        return r->detail ? c->enter_entry_detail_fast : c->enter_entry_fast;
+    if (!is_fast(r))
+        return r->detail ? c->enter_detail : c->enter_record;
+    return r->detail ? c->enter_detail_fast : c->enter_record_fast;
 }
 
 static uint64_t leave_address(const struct ct_plan_request *r) {
+    if (is_fast(r))
+        return r->detail ? r->shared->leave_detail_fast : r->shared->leave_record_fast;
     if (r->detail && r->action == CT_ACTION_RECORD)
         return r->shared->leave_detail;
     if (r->action == CT_ACTION_RECORD && (r->special == CT_SPECIAL_LOOK || r->special == CT_SPECIAL_TRACE))

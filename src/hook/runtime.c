@@ -48,8 +48,10 @@ static void fill_noted(struct ct_block *b, struct ct_event *e, uint32_t hook, ui
                        struct ct_detail_note *note) {
     uint32_t tag = e ? tag_of(b, hook, kind, note) : kind;
     uint64_t stamp = ct_os_timestamp();
-    if (e)
+    if (e) {
+        b->reading = stamp - (((uint64_t)e & CT_CLOCK_TURN) >> CT_CLOCK_SHIFT); /* like the shared code */
         fill_at(e, hook, tag, stamp);
+    }
     if (!note)
         return;
     note->stamp = stamp;

@@ -187,6 +187,13 @@ struct ct_block {
     /* Detail, too: the segment with records of open calls, from 1 (0: none); the outermost frames whose records are
      * there; the next record is that of a mark. */
     uint32_t detail_open, detail_carried, detail_marking;
+    /* The fast clock (abi/shm_abi.h). */
+    const uint64_t *tick_at; /* no_tick: there is none */
+    uint64_t reading;
+    uint64_t no_tick; /* UINT64_MAX: each event reads the counter */
+    /* Detail's full segments that the thread keeps: the small one that it began with (from 1; 0: none), the oldest of the
+     * others, and how many these are. */
+    uint32_t detail_first, detail_oldest, detail_kept;
 };
 
 #define CT_PARKED_CAPACITY (1u << 18)
@@ -273,6 +280,8 @@ CT_ASSERT_AT(counters, CT_BLOCK_COUNTERS);
 CT_ASSERT_AT(thread_pointer, CT_BLOCK_POINTER);
 CT_ASSERT_AT(first, CT_BLOCK_FIRST);
 CT_ASSERT_AT(errno_at, CT_BLOCK_ERRNO);
+CT_ASSERT_AT(tick_at, CT_BLOCK_TICK_AT);
+CT_ASSERT_AT(reading, CT_BLOCK_READING);
 _Static_assert(__builtin_offsetof(struct ct_counters, limited) == CT_COUNTERS_LIMITED, "limited");
 _Static_assert(sizeof(struct ct_detail_note) == CT_NOTE_SIZE, "note");
 _Static_assert(sizeof(struct ct_shadow) == CT_SHADOW_SIZE, "shadow entry");
@@ -453,13 +462,17 @@ void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments
 extern const uint8_t ct_hook_code[], ct_hook_code_end[];
 extern const uint8_t ct_hook_enter_record[], ct_hook_enter_entry[], ct_hook_enter_special[], ct_hook_enter_listen[],
     ct_hook_leave_record[], ct_hook_leave_listen[], ct_hook_enter_detail[], ct_hook_enter_entry_detail[],
-    ct_hook_enter_special_detail[], ct_hook_leave_detail[];
+    ct_hook_enter_special_detail[], ct_hook_leave_detail[], ct_hook_enter_record_fast[], ct_hook_enter_entry_fast[],
+    ct_hook_leave_record_fast[], ct_hook_enter_detail_fast[], ct_hook_enter_entry_detail_fast[],
+    ct_hook_leave_detail_fast[];
 /* The shared code without GS (stubs_table_<isa>.S). In a recorded process's stub regions it follows the other, at this
  * offset. */
 extern const uint8_t ct_table_code[], ct_table_code_end[];
 extern const uint8_t ct_table_enter_record[], ct_table_enter_entry[], ct_table_enter_special[], ct_table_enter_listen[],
     ct_table_leave_record[], ct_table_leave_listen[], ct_table_enter_detail[], ct_table_enter_entry_detail[],
-    ct_table_enter_special_detail[], ct_table_leave_detail[];
+    ct_table_enter_special_detail[], ct_table_leave_detail[], ct_table_enter_record_fast[], ct_table_enter_entry_fast[],
+    ct_table_leave_record_fast[], ct_table_enter_detail_fast[], ct_table_enter_entry_detail_fast[],
+    ct_table_leave_detail_fast[];
 #pragma GCC visibility pop
 static inline uint64_t ct_table_code_offset(void) {
     return ((uint64_t)(ct_hook_code_end - ct_hook_code) + 63) & ~63ull;

@@ -23,6 +23,7 @@ enum ct_scan_flag {
     CT_SCAN_TAKES_GS = 1 << 10,  /* sets the GS register, or asks the kernel to */
     CT_SCAN_TRACES = 1 << 9,     /* begins a stack trace as the sanitizers' walk along frame pointers does */
     CT_SCAN_REALS = 1 << 11,     /* computes with floating-point numbers in vector registers */
+    CT_SCAN_SYSCALLS = 1 << 12,  /* makes a system call itself */
 };
 
 struct ct_scan_func {

@@ -451,6 +451,8 @@ static int visit_insn(struct walk *w, const struct ct_x64_insn *insn, uint64_t a
         restart_depth(w, at + insn->length);
         return 0;
     case CT_INSN_SYSCALL:
+        if (w->func)
+            w->func->flags |= CT_SCAN_SYSCALLS;
         if (w->func && is_clone_number(w->last_eax))
             w->func->flags |= CT_SCAN_CLONES;
         if (w->func && (w->last_eax == SYS_EXECVE || w->last_eax == SYS_EXECVEAT))

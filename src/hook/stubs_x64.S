@@ -159,6 +159,48 @@ NAME(code):
     mov %rax, (%rcx)
 .endm
 
+/* The fast clock (abi/shm_abi.h). rdx: the time of the event at rax, which is valid once the time is stored. It is the
+ * thread's last reading of the counter, if that is newer than the last tick; every 16th slot has a reading of its own.
+ * To that is added a little for each slot since the reading, less than an event takes: times increase, and are never
+ * ahead. Stub and handler share one word: a reading that is stored late is an old one, and the next tick replaces it.
+ * Uses rcx. */
+.macro FAST_STAMP
+    mov $CT_CLOCK_TURN, %edx
+    mov BLOCK(CT_BLOCK_TICK_AT), %rcx
+    and %eax, %edx
+    jz 26f
+    mov (%rcx), %rcx
+    shr $CT_CLOCK_SHIFT, %edx
+    cmp %rcx, BLOCK(CT_BLOCK_READING)
+    jb 26f
+    add BLOCK(CT_BLOCK_READING), %rdx
+    mov %rdx, (%rax)
+25:
+.endm
+.macro FAST_STAMP_READ
+26: mov %rax, %rcx
+    prefetchw 512(%rax)
+    prefetchw 576(%rax)
+    prefetchw 640(%rax)
+    prefetchw 704(%rax)
+    rdtsc
+    shl $32, %rdx
+    or %rax, %rdx
+    mov %ecx, %eax
+    and $CT_CLOCK_TURN, %eax
+    shr $CT_CLOCK_SHIFT, %eax
+    neg %rax
+    add %rdx, %rax
+    mov %rax, BLOCK(CT_BLOCK_READING)
+    mov %rdx, (%rcx)
+    jmp 25b
+.endm
+.macro FILL_FAST kind
+    mov %edx, 8(%rax)
+    movl $\kind, 12(%rax)
+    FAST_STAMP
+.endm
+
 #define INNERMOST(field) (CT_SHADOW_##field - CT_SHADOW_SIZE)
 
 /* ---- detail: registers and stack of a call, registers of a return (abi/shm_abi.h) ----
@@ -361,7 +403,7 @@ NAME(code):
 
 /* Fills the slot at rax like FILL, and the note; the event's tag has its number in the thread, if it is to be
  * captured. */
-.macro FILL_NOTE kind
+.macro FILL_NOTE kind, fast
     mov %edx, 8(%rax)
     mov %edx, CT_NOTE_HOOK(%rsp)
     mov BLOCK(CT_BLOCK_BUDGETS), %rcx
@@ -372,12 +414,17 @@ NAME(code):
     or $\kind, %ecx
 22: mov %ecx, 12(%rax)
     mov %ecx, CT_NOTE_TAG(%rsp)
+  .if \fast
+    FAST_STAMP
+    mov %rdx, CT_NOTE_STAMP(%rsp)
+  .else
     mov %rax, %rcx
     rdtsc
     shl $32, %rdx
     or %rdx, %rax
     mov %rax, (%rcx)
     mov %rax, CT_NOTE_STAMP(%rsp)
+  .endif
 .endm
 
 /* The rest of FILL_NOTE: there is a limit for how many of this function's calls are captured in a second. A return is
@@ -438,6 +485,17 @@ NAME(code):
   .endif
 .endm
 
+/* Fills the slot at rax: with or without detail, with or without the fast clock. */
+.macro FILL_EVENT kind, n, fast
+  .if NOTED(\n)
+    FILL_NOTE \kind, \fast
+  .elseif \fast
+    FILL_FAST \kind
+  .else
+    FILL \kind
+  .endif
+.endm
+
 .macro PROLOGUE n
     push %rax
     SAVE_FLAGS
@@ -462,7 +520,7 @@ NAME(code):
 
 /* Stack: note, r11 perhaps, rcx, rdx, flags, rax, stub word, return address = S. Flags are kept, although the ABI does
  * not require it: the cost cannot be measured beside two timestamps, and hand-written callers may pass them. */
-.macro ENTER n
+.macro ENTER n, fast=0
     PROLOGUE \n
     mov %fs:0, %rax
     lea 40+\n(%rsp), %rdx
@@ -490,11 +548,7 @@ NAME(code):
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
     RESERVE 14f
     mov %rax, CT_SHADOW_DATA(%rcx)
-  .if NOTED(\n)
-    FILL_NOTE 1
-  .else
-    FILL 1
-  .endif
+    FILL_EVENT 1, \n, \fast
     mov BLOCK(CT_BLOCK_TOP), %rcx
     lea 40+\n(%rsp), %rdx
     mov %rdx, INNERMOST(SLOT)(%rcx)         /* the frame is there */
@@ -518,6 +572,9 @@ NAME(code):
     ret $8                                  /* drops the return address: the body's call takes its slot */
   .if NOTED(\n)
     CHECK_BUDGET 1
+  .endif
+  .if \fast
+    FAST_STAMP_READ
   .endif
 
     /* A handler came, and entries of its frames are left: its stack walk let them return unseen. */
@@ -560,7 +617,7 @@ NAME(code):
 .endm
 
 /* Entry-only: one event, the return address stays. */
-.macro ENTER_ENTRY n
+.macro ENTER_ENTRY n, fast=0
     PROLOGUE \n
     mov %fs:0, %rax
     cmp BLOCK(CT_BLOCK_OWNER), %rax
@@ -574,16 +631,18 @@ NAME(code):
 19: mov 32+\n(%rsp), %rdx
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
     RESERVE 14f
+    FILL_EVENT 4, \n, \fast
+11:
   .if NOTED(\n)
-    FILL_NOTE 4
-11: CAPTURE_CALL 40+\n
-  .else
-    FILL 4
+    CAPTURE_CALL 40+\n
   .endif
 12: EPILOGUE \n
     ret
   .if NOTED(\n)
     CHECK_BUDGET 4
+  .endif
+  .if \fast
+    FAST_STAMP_READ
   .endif
 13: jne 15f                                 /* as in ENTER */
     mov INNERMOST(STUB)(%rcx), %rax
@@ -620,12 +679,20 @@ FUNCTION NAME(enter_entry)
     ENTER_ENTRY PLAIN
 FUNCTION NAME(enter_entry_detail)
     ENTER_ENTRY DETAILED
+FUNCTION NAME(enter_record_fast)
+    ENTER PLAIN, 1
+FUNCTION NAME(enter_detail_fast)
+    ENTER DETAILED, 1
+FUNCTION NAME(enter_entry_fast)
+    ENTER_ENTRY PLAIN, 1
+FUNCTION NAME(enter_entry_detail_fast)
+    ENTER_ENTRY DETAILED, 1
 
 /* ---- leave: record the return, bring the return address back ---- */
 
 /* Entered with rsp = S + 8. Stack: note, r11 perhaps, rcx, rdx, flags, rax, return address = S. Flags are kept:
  * hand-written callers may look at them, and the caller is not known. */
-.macro LEAVE n
+.macro LEAVE n, fast=0
     lea -8(%rsp), %rsp
     PROLOGUE \n
     lea 32+\n(%rsp), %rdx
@@ -654,11 +721,7 @@ FUNCTION NAME(enter_entry_detail)
     mov CT_AFTER_TO_NUMBER(%rdx), %edx
     RESERVE 14f
     mov %rax, INNERMOST(DATA)(%rcx)
-  .if NOTED(\n)
-    FILL_NOTE 2
-  .else
-    FILL 2
-  .endif
+    FILL_EVENT 2, \n, \fast
     mov BLOCK(CT_BLOCK_TOP), %rcx
     lea -CT_SHADOW_SIZE(%rcx), %rcx
     movq $0, CT_SHADOW_SLOT(%rcx)
@@ -671,6 +734,9 @@ FUNCTION NAME(enter_entry_detail)
     ret
   .if NOTED(\n)
     CHECK_BUDGET 2
+  .endif
+  .if \fast
+    FAST_STAMP_READ
   .endif
 14: PUSH_REST                               /* buffer full; the slow path releases the entry */
     mov %edx, %edi
@@ -704,6 +770,10 @@ FUNCTION NAME(leave_record)
     LEAVE PLAIN
 FUNCTION NAME(leave_detail)
     LEAVE DETAILED
+FUNCTION NAME(leave_record_fast)
+    LEAVE PLAIN, 1
+FUNCTION NAME(leave_detail_fast)
+    LEAVE DETAILED, 1
 
 /* ---- functions that the engine must know about: always through C ---- */
 

@@ -26,6 +26,12 @@ bool ct_switch_word(unsigned i, uint64_t *offset, uint64_t *word) {
         ENTRY(7, enter_entry_detail);
         ENTRY(8, enter_special_detail);
         ENTRY(9, leave_detail);
+        ENTRY(10, enter_record_fast);
+        ENTRY(11, enter_entry_fast);
+        ENTRY(12, leave_record_fast);
+        ENTRY(13, enter_detail_fast);
+        ENTRY(14, enter_entry_detail_fast);
+        ENTRY(15, leave_detail_fast);
     default:
         return false;
     }

@@ -172,6 +172,7 @@ static enum ct_hook_skip_reason plan_one(const struct subject *j, uint8_t *bytes
         .scan = scan,
         .shared = &j->work->arena->shared,
         .detail = j->work->detail,
+        .fast_clock = j->work->fast_clock,
         .function = f->start,
         .end = f->end,
         .scan_flags = f->flags,

@@ -295,6 +295,7 @@ static int prepare_works(struct whole *w) {
                                               .module = &w->plan.modules[i],
                                               .filter = &w->options->filter,
                                               .detail = w->options->detail,
+                                              .fast_clock = w->options->fast_clock,
                                               .names_only = w->options->names_only,
                                               .reads_code = translated || reads_code(&w->sources[i]),
                                               .no_unwinder = !w->plan.get_cfa && !w->options->has_unwinder,

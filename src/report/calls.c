@@ -3,6 +3,7 @@
 #include "report/calls.h"
 #include "base/json_write.h"
 #include "report/fits.h"
+#include "report/output.h"
 #include "report/scan_skip.h"
 #include "trace/reader.h"
 #include "trace/summary.h"
@@ -250,7 +251,7 @@ uint64_t ct_calls_time(struct ct_trace *trace, size_t thread, uint64_t sequence)
 
 /* ---- JSON ---- */
 
-void ct_calls_json(const struct ct_calls *calls, const struct ct_trace *trace,
+void ct_calls_json(const struct ct_calls *calls, const struct ct_trace *trace, const struct ct_wall *wall,
                    void (*command)(const struct ct_trace *trace, const struct ct_found_call *call, char *text,
                                    size_t size),
                    struct ct_json *json) {
@@ -264,6 +265,7 @@ void ct_calls_json(const struct ct_calls *calls, const struct ct_trace *trace,
         const struct ct_trace_thread *thread = ct_trace_thread_at(trace, call->thread);
         ct_json_begin(json, NULL, '{');
         ct_json_number(json, "time_ns", call->began_ns);
+        ct_output_wall_json(json, "time", wall, call->began_ns);
         ct_json_signed(json, "pid", ct_trace_process_at(trace, thread->process)->pid);
         ct_json_number(json, "tid", thread->tid);
         ct_json_number(json, "duration_ns", call->duration_ns);

@@ -43,8 +43,9 @@ bool ct_calls_parse(const struct ct_trace *trace, const char *text, size_t *thre
 uint64_t ct_calls_time(struct ct_trace *trace, size_t thread, uint64_t sequence);
 
 struct ct_json;
-/* `command` writes how to see a call. */
-void ct_calls_json(const struct ct_calls *calls, const struct ct_trace *trace,
+struct ct_wall;
+/* `command` writes how to see a call. `wall`: for times of the wall clock; NULL: not wanted. */
+void ct_calls_json(const struct ct_calls *calls, const struct ct_trace *trace, const struct ct_wall *wall,
                    void (*command)(const struct ct_trace *trace, const struct ct_found_call *call, char *text,
                                    size_t size),
                    struct ct_json *json);

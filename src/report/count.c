@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counting of one thread: every event goes through the frames to the tally of its function.
  *
- * A frame's `user` is its tally, so that a return needs no look-up. */
+ * A frame's `user` is its tally, so that a return needs no look-up.
+ *
+ * Of a large thread, ranges are counted by several workers (ranges.h), and merged here in order: ends of calls from
+ * before a range and calls that are open at its end go through the frames, all others are in the range's tallies. */
 #include "report/count.h"
 #include "trace/summary.h"
+
+#define LEAST_EVENTS (UINT64_C(1) << 16) /* smaller threads are counted event by event */
 
 static struct ct_tally *tally_of(struct ct_counter *c, uint64_t function) {
     struct ct_tally *tally = ct_tally_get(c->tallies, c->process, function);
@@ -60,16 +65,6 @@ static void count_call(struct ct_counter *c, const struct ct_trace_event *event)
         c->failed = true;
 }
 
-/* The times of single calls, for comparisons. */
-static void count_spread(struct ct_counter *c, struct ct_tally *tally, const struct ct_frame *frame) {
-    uint64_t ns = frame->self_ns;
-    if (c->spread == CT_REPORT_SPREAD_CPU)
-        ns = ct_off_rest(ns, &frame->off_self);
-    tally->squares += (double)ns * (double)ns;
-    if (!ct_histogram_add(&tally->spread, ns))
-        c->failed = true;
-}
-
 static void count_time(struct ct_counter *c, const struct ct_frame *frame, uint64_t end_ns) {
     struct ct_tally *tally = frame->user;
     uint64_t duration = ct_frames_duration(&c->frames, frame, end_ns);
@@ -80,22 +75,21 @@ static void count_time(struct ct_counter *c, const struct ct_frame *frame, uint6
     ct_off_add(&tally->self_off, &frame->off_self);
     if (!ct_histogram_add(&tally->times, duration))
         c->failed = true;
-    if (c->spread)
-        count_spread(c, tally, frame);
+    if (c->spread && !ct_tally_spread(tally, c->spread, frame->self_ns, &frame->off_self))
+        c->failed = true;
 }
 
 static void count_end(struct ct_counter *c, const struct ct_trace_event *event) {
-    struct ct_frame frame;
     bool left = event->kind == CT_TRACE_EXCEPTION;
     if (left && event->function_id == 0) /* a signal: no frame ends */
         return;
-    bool paired = ct_frames_end(&c->frames, event, &frame);
-    if (paired ? !frame.user : c->fits != NULL) /* it does not fit, or nobody knows */
+    const struct ct_frame *frame = ct_frames_close(&c->frames, event);
+    if (frame ? !frame->user : c->fits != NULL) /* it does not fit, or nobody knows */
         return;
     c->totals.exceptions += left;
-    if (paired) {
-        count_time(c, &frame, event->timestamp_ns);
-        ((struct ct_tally *)frame.user)->exceptions += left;
+    if (frame) {
+        count_time(c, frame, event->timestamp_ns);
+        ((struct ct_tally *)frame->user)->exceptions += left;
         return;
     }
     struct ct_tally *tally = tally_of(c, event->function_id);
@@ -137,6 +131,133 @@ static bool is_entry_only(void *arg, size_t process, uint64_t function) {
     return tally && tally->entry_only;
 }
 
+static void count_event(struct ct_counter *c, const struct ct_trace_event *event) {
+    c->totals.events++;
+    if (event->kind == CT_TRACE_CALL)
+        count_call(c, event);
+    else
+        count_end(c, event);
+}
+
+/* ---- ranges ---- */
+
+/* The range continues exactly where the frames are. */
+static bool fits_on(const struct ct_counter *c, const struct ct_scan *scan, const struct ct_range *range) {
+    const struct ct_thread_facts *facts = &c->facts->threads[c->thread];
+    if (!range->plain || range->first != scan->next || range->first_ns < scan->last_ns ||
+        (scan->gap < facts->gap_count && facts->gaps[scan->gap].at < range->end))
+        return false;
+    if (!range->begin_ns)
+        return ct_frames_is_plain(&c->frames, c->frames.open);
+    return c->frames.timeline->passed_ns <= range->begin_ns &&
+           ct_frames_would_end(&c->frames, range->open, range->end_functions, range->end_count);
+}
+
+/* Times of functions while the calls from before the range were as they are now. */
+static void take_parts(struct ct_counter *c, const struct ct_range *range, size_t from, size_t to) {
+    for (; from < to; from++) {
+        const struct ct_range_part *part = &range->parts[from];
+        struct ct_tally *tally = tally_of(c, part->tally->key.function);
+        if (!tally || tally->open_time.active)
+            continue; /* it is inside a call of the function */
+        tally->total_ns += part->total_ns;
+        ct_off_add(&tally->total_off, &part->off);
+    }
+}
+
+/* Ends calls from before the range. */
+static void take_ends(struct ct_counter *c, const struct ct_range *range) {
+    size_t parts = 0;
+    for (size_t i = 0; i < range->end_count; i++) {
+        const struct ct_range_end *end = &range->ends[i];
+        ct_frames_skip(&c->frames, end->event.timestamp_ns);
+        ct_frames_add_self(&c->frames, end->self_ns, &end->off_self);
+        take_parts(c, range, parts, end->parts);
+        parts = end->parts;
+        count_end(c, &end->event);
+    }
+    take_parts(c, range, parts, range->part_count);
+    ct_frames_add_self(&c->frames, range->stack[0].self_ns, &range->stack[0].off_self);
+}
+
+/* Opens the calls that are open where the range ends. */
+static void take_open(struct ct_counter *c, const struct ct_range *range) {
+    uint64_t depth = range->open - range->end_count;
+    for (size_t i = 1; i <= range->used; i++, depth++) {
+        const struct ct_range_call *call = &range->stack[i];
+        ct_frames_skip(&c->frames, call->start_ns);
+        struct ct_frame *frame = ct_frames_call(&c->frames, &(struct ct_trace_event){.timestamp_ns = call->start_ns,
+                                                                                     .function_id = call->function,
+                                                                                     .thread = c->thread,
+                                                                                     .sequence = call->sequence,
+                                                                                     .kind = CT_TRACE_CALL,
+                                                                                     .depth = (uint32_t)depth,
+                                                                                     .detail = call->detail});
+        struct ct_tally *tally = tally_of(c, call->function);
+        if (!frame || !tally) {
+            c->failed = true;
+            return;
+        }
+        frame->self_ns = call->self_ns;
+        frame->off_self = call->off_self;
+        if (!call->tally)
+            continue;
+        frame->user = tally;
+        ct_frames_open_time(&c->frames, frame, &tally->open_time);
+    }
+}
+
+static void take_range(struct ct_counter *c, struct ct_scan *scan, const struct ct_range *range) {
+    if (range->begin_ns) {
+        ct_frames_pass(&c->frames, range->begin_ns);
+        take_ends(c, range);
+        take_open(c, range);
+        ct_frames_skip(&c->frames, range->passed_ns);
+    }
+    for (size_t i = 0; i < range->touched_count; i++) {
+        struct ct_tally *tally = tally_of(c, range->touched[i]->key.function);
+        if (!tally || !ct_tally_merge(tally, range->touched[i]))
+            c->failed = true;
+    }
+    c->totals.events += range->events;
+    c->totals.calls += range->calls;
+    c->totals.exceptions += range->exceptions;
+    c->totals.ranges++;
+    ct_scan_jump(scan, range->end, range->first_ns, range->last_ns);
+}
+
+/* Counts a large thread, or the first part of it. Returns 0 or CT_ERR_NO_MEMORY. */
+static int count_ranges(struct ct_counter *c, struct ct_scan *scan) {
+    const struct ct_trace_thread *info = ct_trace_thread_at(c->trace, c->thread);
+    const struct ct_range_source source = {.trace = c->trace,
+                                           .facts = c->facts,
+                                           .thread = c->thread,
+                                           .names = c->names,
+                                           .fits = c->fits,
+                                           .to_ns = c->select->to_ns,
+                                           .spread = c->spread};
+    uint64_t size = c->range_events ? c->range_events : CT_RANGE_EVENTS, end = c->trace->threads[c->thread].index.end;
+    struct ct_ranges *ranges;
+    const struct ct_range *range;
+    struct ct_trace_event event;
+    if (scan->summary) /* it leaves out more than others can count */
+        return 0;
+    if (size == UINT64_MAX || (!c->range_events && info->event_count < LEAST_EVENTS))
+        return 0;
+    if (source.to_ns)
+        end = ct_summary_position(c->trace, c->thread, source.to_ns);
+    int status = ct_ranges_open(&ranges, &source, c->crew, scan->next, end, size);
+    while (!status && !c->failed && !scan->past && (range = ct_ranges_next(ranges))) {
+        if (fits_on(c, scan, range))
+            take_range(c, scan, range);
+        else
+            while (!c->failed && scan->next < range->end && ct_scan_next(scan, &event))
+                count_event(c, &event);
+    }
+    ct_ranges_close(status ? NULL : ranges);
+    return status;
+}
+
 static bool is_needed(void *arg, const struct ct_summary *summary, size_t span) {
     const struct ct_counter *c = arg;
     return ct_fits_between(c->fits, c->thread, ct_summary_span(summary, span)->first_seq,
@@ -162,13 +283,10 @@ int ct_count_thread(struct ct_counter *c, size_t thread) {
                                                              .names = c->names});
     if (!status)
         count_inherited(c);
-    while (!status && !c->failed && ct_scan_next(&scan, &event)) {
-        c->totals.events++;
-        if (event.kind == CT_TRACE_CALL)
-            count_call(c, &event);
-        else
-            count_end(c, &event);
-    }
+    if (!status)
+        status = count_ranges(c, &scan);
+    while (!status && !c->failed && ct_scan_next(&scan, &event))
+        count_event(c, &event);
     if (!status) {
         count_open(c, ct_scan_end(&scan));
         count_gaps(c, &scan);

@@ -4,17 +4,18 @@
 #define CT_REPORT_COUNT_H
 
 #include "report/fits.h"
+#include "report/ranges.h"
 #include "report/scan.h"
 #include "report/tally.h"
-#include <pthread.h>
 
 struct ct_count_totals {
     uint64_t events, calls, exceptions, open, unpaired, gaps, lost, gap_ns, threads;
     uint64_t waited_ns;   /* for the recorder */
     uint64_t cpu_threads; /* whose time off the processor is known */
+    uint64_t ranges;      /* that were taken as a whole (ranges.h) */
 };
 
-/* Zeroed, with the first six fields set. One thread uses a counter; several counters may read one trace, each a
+/* Zeroed, with the first six fields set, and what else is wanted. One thread uses a counter; several counters may read one trace, each a
  * different thread of it. */
 struct ct_counter {
     struct ct_trace *trace;
@@ -25,6 +26,8 @@ struct ct_counter {
     const struct ct_fits *fits; /* NULL: all calls */
     struct ct_frames frames;    /* reused from thread to thread for its memory */
     enum ct_report_spread spread;
+    struct ct_crew *crew;  /* workers that may help; NULL: none */
+    uint64_t range_events; /* in a range (ranges.h); 0: CT_RANGE_EVENTS, UINT64_MAX: no ranges */
     struct ct_count_totals totals;
     /* the thread that is being read */
     size_t process, thread;

@@ -2,7 +2,8 @@
 /* The report: reads threads in parallel, merges their counts, makes rows.
  *
  * Workers share the trace (each reads a different thread of it), the counter of remaining threads, and a lock for
- * lookups of functions. The largest threads come first, so that no worker is left alone with a large one at the end. */
+ * lookups of functions. The largest threads come first. A worker that finds no thread any more helps those that have a
+ * large one (ranges.h). */
 #include "report/functions.h"
 #include "base/grow.h"
 #include "report/count.h"
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_WORKERS = 16 };
+enum { MAX_WORKERS = CT_CREW_MOST };
 
 struct part {
     struct ct_report_row *rows;
@@ -29,6 +30,7 @@ struct job {
     size_t *threads; /* indices, largest first */
     size_t thread_count;
     atomic_size_t next;
+    struct ct_crew crew;
 };
 
 struct worker {
@@ -78,7 +80,7 @@ static struct ct_report_row row_of(const struct ct_tally *t, size_t thread) {
         .open = t->open,
         .unpaired = t->unpaired,
         .entry_only = t->entry_only,
-        .spread = {.squares = t->squares,
+        .spread = {.squares = (double)t->squares,
                    .p25_ns = ct_histogram_at(&t->spread, 0.25),
                    .p50_ns = ct_histogram_at(&t->spread, 0.50),
                    .p75_ns = ct_histogram_at(&t->spread, 0.75)},
@@ -137,24 +139,38 @@ static void *run_worker(void *arg) {
                                      .facts = job->facts,
                                      .tallies = &w->tallies,
                                      .spread = job->options->spread,
+                                     .crew = &job->crew,
+                                     .range_events = job->options->range_events,
                                      .select = &job->options->select,
                                      .fits = job->fits};
     w->status = count_threads(w);
     ct_counter_free(&w->counter);
+    ct_crew_help(&job->crew);
     return NULL;
 }
 
-static unsigned workers_wanted(const struct ct_report_options *options, size_t threads) {
+/* A large thread keeps several workers busy. */
+static bool has_large_thread(const struct job *job) {
+    uint64_t size = job->options->range_events ? job->options->range_events : CT_RANGE_EVENTS;
+    return job->thread_count && ct_trace_thread_at(job->trace, job->threads[0])->event_count > size;
+}
+
+static unsigned workers_wanted(const struct job *job) {
+    const struct ct_report_options *options = job->options;
+    size_t threads = job->thread_count;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned n = options->workers ? options->workers : processors > 0 ? (unsigned)processors : 1;
     if (n > MAX_WORKERS)
         n = MAX_WORKERS;
-    return threads < n ? (threads ? (unsigned)threads : 1) : n;
+    return threads < n && !has_large_thread(job) ? (threads ? (unsigned)threads : 1) : n;
 }
 
 static int run_workers(struct worker *workers, unsigned count) {
-    for (unsigned i = 1; i < count; i++)
+    for (unsigned i = 1; i < count; i++) {
         workers[i].started = !pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]);
+        if (!workers[i].started)
+            ct_crew_leave(&workers[i].job->crew);
+    }
     run_worker(&workers[0]);
     int status = workers[0].status;
     for (unsigned i = 1; i < count; i++) {
@@ -283,6 +299,7 @@ static void add_totals(struct ct_report *r, const struct ct_count_totals *t) {
     r->threads += t->threads;
     r->waited_ns += t->waited_ns;
     r->cpu_threads += t->cpu_threads;
+    r->ranges += t->ranges;
 }
 
 static int gather_rows(struct ct_report *r, struct job *job, struct worker *workers, unsigned count) {
@@ -307,10 +324,12 @@ static void free_workers(struct worker *workers, unsigned count) {
 
 static int count_all(struct ct_report *r, struct job *job) {
     struct worker workers[MAX_WORKERS] = {0};
-    unsigned count = workers_wanted(job->options, job->thread_count);
+    unsigned count = workers_wanted(job);
     for (unsigned i = 0; i < count; i++)
         workers[i] = (struct worker){.job = job};
+    ct_crew_begin(&job->crew, count);
     int status = run_workers(workers, count);
+    ct_crew_end(&job->crew);
     if (!status)
         status = gather_rows(r, job, workers, count);
     free_workers(workers, count);

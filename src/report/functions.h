@@ -44,6 +44,7 @@ struct ct_report_options {
     bool times; /* rows keep the times of their calls */
     enum ct_report_spread spread;
     unsigned workers;               /* 0: one per processor */
+    uint64_t range_events;          /* see struct ct_counter; 0 but for tests */
     const char *const *directories; /* further places of debug files, for arguments in `where`; may be NULL */
 };
 
@@ -80,6 +81,7 @@ struct ct_report {
     uint64_t waited_ns;          /* by threads, for the recorder; no call has it */
     uint64_t threads;            /* that were read */
     uint64_t cpu_threads;        /* of them: those with time on and off the processor */
+    uint64_t ranges;             /* parts of threads that were counted by themselves */
     struct ct_function_cache names;
 };
 

@@ -2,6 +2,7 @@
 /* Log-linear histogram: octave 0 holds 0..31 one by one, octave n the values from 2^(n+4) on in 32 steps. */
 #include "report/histogram.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { STEP_BITS = 5 };
 
@@ -102,6 +103,15 @@ uint64_t ct_histogram_count(const struct ct_histogram *h, unsigned power) {
     for (; octave < CT_HISTOGRAM_OCTAVES && h->octaves[octave] && step < end; step++)
         count += h->octaves[octave][step];
     return count;
+}
+
+void ct_histogram_clear(struct ct_histogram *h) {
+    if (!h->count)
+        return;
+    for (unsigned o = 0; o < CT_HISTOGRAM_OCTAVES; o++)
+        if (h->octaves[o])
+            memset(h->octaves[o], 0, CT_HISTOGRAM_STEPS * sizeof *h->octaves[o]);
+    h->count = h->min = h->max = 0;
 }
 
 void ct_histogram_free(struct ct_histogram *h) {

@@ -25,6 +25,8 @@ uint64_t ct_histogram_at(const struct ct_histogram *histogram, double fraction);
 unsigned ct_histogram_power(uint64_t value);
 /* How many values are in it. */
 uint64_t ct_histogram_count(const struct ct_histogram *histogram, unsigned power);
+/* Forgets all values and keeps the memory. */
+void ct_histogram_clear(struct ct_histogram *histogram);
 void ct_histogram_free(struct ct_histogram *histogram);
 
 #endif

@@ -241,6 +241,8 @@ static int read_manifest(struct ct_info *info, const struct ct_json_node *root) 
     info->latency_p99_ns = number_at(root, "latency", "p99_ns");
     info->latency_max_ns = number_at(root, "latency", "max_ns");
     info->latency_samples = number_at(root, "latency", "samples");
+    info->late_ns = number_at(root, "clock", "late_ns");
+    info->late_p99_ns = number_at(root, "clock", "late_p99_ns");
     info->plan_ns = number_at(root, "plan_ns", NULL);
     info->pause_ns = number_at(root, "pause_ns", NULL);
     info->lane_bytes = number_at(root, "lane_bytes", NULL);

@@ -80,8 +80,9 @@ struct ct_info {
     uint64_t code_bytes, hooked_bytes;                      /* code_bytes 0: not known */
     uint64_t latency_p50_ns, latency_p99_ns, latency_max_ns, latency_samples;
     uint64_t plan_ns, pause_ns, lane_bytes;
-    uint64_t disk_bytes;    /* of all its files, as du counts */
-    const char *end_reason; /* "exit", "signal", "detach", "exec", "disk", "" when not known */
+    uint64_t late_ns, late_p99_ns; /* with the fast clock: how late times may be; 0: they are exact */
+    uint64_t disk_bytes;           /* of all its files, as du counts */
+    const char *end_reason;        /* "exit", "signal", "detach", "exec", "disk", "" when not known */
     int64_t exit_code, signal;
     uint64_t detail, detail_lost; /* records */
     uint64_t detail_thread;       /* the most memory for detail that a thread has had */

@@ -123,6 +123,13 @@ static void numbers_json(const struct ct_info *info, struct ct_json *json) {
     ct_json_number(json, "max_ns", info->latency_max_ns);
     ct_json_number(json, "samples", info->latency_samples);
     ct_json_end(json, '}');
+    ct_json_begin(json, "clock", '{');
+    ct_json_string(json, "events", info->late_ns ? "fast" : "exact");
+    if (info->late_ns) {
+        ct_json_number(json, "late_ns", info->late_ns);
+        ct_json_number(json, "late_p99_ns", info->late_p99_ns);
+    }
+    ct_json_end(json, '}');
     ct_json_number(json, "plan_ns", info->plan_ns);
     ct_json_number(json, "pause_ns", info->pause_ns);
     ct_json_number(json, "lane_bytes", info->lane_bytes);

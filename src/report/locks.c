@@ -84,6 +84,12 @@ static void find_meaning(struct meaning *m, const char *name) {
         }
 }
 
+bool ct_locks_is_wait(const char *function) {
+    struct meaning m = {0};
+    find_meaning(&m, function);
+    return m.role == CT_LOCK_TAKE || m.role == CT_LOCK_TRY;
+}
+
 static const struct meaning *meaning_of(struct search *s, uint64_t function) {
     static const struct meaning none;
     struct meaning *m = ct_table_get(&s->meanings, s->process, function, sizeof *m);

@@ -78,8 +78,13 @@ struct ct_locks {
 int ct_locks_find(struct ct_locks **out, struct ct_trace *trace, const struct ct_select *select,
                   const char *const *directories);
 void ct_locks_free(struct ct_locks *locks);
+/* True for functions that return when they have a lock: who holds it is worth asking. */
+bool ct_locks_is_wait(const char *function);
 
 struct ct_json;
-void ct_locks_json(const struct ct_locks *locks, const struct ct_trace *trace, struct ct_json *json);
+struct ct_wall;
+/* `wall`: for times of the wall clock; NULL: not wanted. */
+void ct_locks_json(const struct ct_locks *locks, const struct ct_trace *trace, const struct ct_wall *wall,
+                   struct ct_json *json);
 
 #endif

@@ -3,6 +3,7 @@
 #include "report/output.h"
 #include "base/digits.h"
 #include "base/json_write.h"
+#include "trace/wall.h"
 #include <contrail/trace.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,4 +81,12 @@ void ct_output_thread_json(struct ct_json *json, const struct ct_trace *trace, s
     const struct ct_trace_thread *info = ct_trace_thread_at(trace, thread);
     ct_json_number(json, "tid", info->tid);
     ct_json_string(json, "thread", info->name);
+}
+
+void ct_output_wall_json(struct ct_json *json, const char *key, const struct ct_wall *wall, uint64_t boot_ns) {
+    char text[CT_WALL_TEXT];
+    if (!wall)
+        return;
+    ct_wall_text(wall, boot_ns, text);
+    ct_json_string(json, key, text);
 }

@@ -26,6 +26,9 @@ struct ct_trace;
  * for SIZE_MAX. */
 void ct_output_thread(struct ct_output *output, const struct ct_trace *trace, size_t thread);
 void ct_output_thread_json(struct ct_json *json, const struct ct_trace *trace, size_t thread);
+struct ct_wall;
+/* Writes a moment as date and time, under this key; nothing without `wall`. */
+void ct_output_wall_json(struct ct_json *json, const char *key, const struct ct_wall *wall, uint64_t boot_ns);
 void ct_output_free(struct ct_output *output);
 
 #endif

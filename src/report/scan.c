@@ -147,7 +147,19 @@ int ct_scan_open(struct ct_scan *s, const struct ct_scan_setup *setup) {
     return status ? status : ct_scan_skip_open(s);
 }
 
+void ct_scan_jump(struct ct_scan *s, uint64_t end, uint64_t first_ns, uint64_t last_ns) {
+    s->has_waiting = false;
+    s->jumped = true;
+    s->next = end;
+    s->now_ns = s->last_ns = last_ns;
+    s->first_ns = s->first_ns ? s->first_ns : first_ns;
+}
+
 bool ct_scan_next(struct ct_scan *s, struct ct_trace_event *event) {
+    if (s->jumped) {
+        ct_trace_cursor_skip(s->cursor, s->setup.thread, s->next);
+        s->jumped = false;
+    }
     if (s->next >= s->boundary)
         ct_scan_skip_next(s, s->next);
     if (s->has_waiting)

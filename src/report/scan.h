@@ -72,6 +72,7 @@ struct ct_scan {
     struct ct_trace_event waiting; /* read, but not returned yet */
     struct ct_timeline timeline;   /* when the setup has none */
     bool has_waiting;
+    bool jumped;                /* the cursor is before `next` */
     struct ct_summary *summary; /* NULL: every event is read */
     uint64_t boundary;          /* ct_scan_skip_next is called before the event at this position */
     size_t needed;              /* the next span that is needed */
@@ -84,6 +85,9 @@ int ct_scan_start(struct ct_scan *scan, const struct ct_scan_setup *setup);
 int ct_scan_open(struct ct_scan *scan, const struct ct_scan_setup *setup);
 /* The next event of the range; the frames know the gaps before it. False: there are no more. */
 bool ct_scan_next(struct ct_scan *scan, struct ct_trace_event *event);
+/* Passes over the events up to the position `end`, which somebody else has read; they have no gap before them.
+ * first_ns, last_ns: times of the first and the last of them. */
+void ct_scan_jump(struct ct_scan *scan, uint64_t end, uint64_t first_ns, uint64_t last_ns);
 /* When the calls end that are still open, after the last event: at the end of the thread or of the range. */
 uint64_t ct_scan_end(const struct ct_scan *scan);
 /* How long the thread waited for the recorder in the range, between its first event and its last. */

@@ -2,6 +2,12 @@
 /* Counts and times of one function. */
 #include "report/tally.h"
 
+bool ct_tally_spread(struct ct_tally *tally, enum ct_report_spread spread, uint64_t self_ns, const struct ct_off *off) {
+    uint64_t ns = spread == CT_REPORT_SPREAD_CPU ? ct_off_rest(self_ns, off) : self_ns;
+    tally->squares += (ct_sum)ns * ns;
+    return ct_histogram_add(&tally->spread, ns);
+}
+
 bool ct_tally_merge(struct ct_tally *into, const struct ct_tally *from) {
     into->calls += from->calls;
     into->exceptions += from->exceptions;

@@ -40,8 +40,7 @@ static bool module_has(const struct search *s, size_t process, struct ct_symbols
 
 static bool any_has(const struct search *s) {
     for (size_t p = 0; p < ct_trace_process_count(s->trace); p++) {
-        struct ct_symbols *symbols =
-            ct_select_process(s->select, s->trace, p) ? ct_trace_symbols(s->trace, p) : NULL;
+        struct ct_symbols *symbols = ct_select_process(s->select, s->trace, p) ? ct_trace_symbols(s->trace, p) : NULL;
         for (size_t m = 0; symbols && m < ct_symbols_module_count(symbols); m++) {
             struct ct_symbols_module module = ct_symbols_module_at(symbols, m);
             if (module_has(s, p, symbols, &module))

@@ -48,7 +48,20 @@ static void put_wall(struct ct_json *j, const struct ct_clock_wall *wall) {
     ct_json_end(j, ']');
 }
 
-static void put_clock(struct ct_json *j, const struct ct_clock *clock, const struct ct_clock_wall *wall) {
+/* How late the time of a call or return may be. The margin: processors read the counter, and see a tick, a little
+ * before or after the instructions around. */
+static void put_lateness(struct ct_json *j, const struct ct_recording *r) {
+    enum { MARGIN_NS = 1000 };
+    const struct ct_ticker *ticker = &r->drain.ticker;
+    double ns = ct_clock_hz(&r->clock) > 0 ? 1e9 / ct_clock_hz(&r->clock) : 0;
+    ct_json_string(j, "events", "fast");
+    ct_json_number(j, "late_ns", (uint64_t)((double)ct_ticker_late(ticker, 1) * ns) + MARGIN_NS);
+    ct_json_number(j, "late_p99_ns", (uint64_t)((double)ct_ticker_late(ticker, 0.99) * ns) + MARGIN_NS);
+    ct_json_number(j, "ticks", __atomic_load_n(&ticker->ticks, __ATOMIC_RELAXED));
+}
+
+static void put_clock(struct ct_json *j, const struct ct_recording *r) {
+    const struct ct_clock *clock = &r->clock;
     ct_json_begin(j, "clock", '{');
     ct_json_string(j, "type", "boottime");
     ct_json_real(j, "counter_hz", ct_clock_hz(clock));
@@ -57,7 +70,9 @@ static void put_clock(struct ct_json *j, const struct ct_clock *clock, const str
     put_point(j, &clock->first);
     put_point(j, &clock->newest);
     ct_json_end(j, ']');
-    put_wall(j, wall);
+    put_wall(j, &r->wall);
+    if (r->lane.fast_clock)
+        put_lateness(j, r);
     ct_json_end(j, '}');
 }
 
@@ -258,6 +273,8 @@ static void put_detail(struct ct_json *j, struct ct_recording *r, const struct c
     ct_json_number(j, "stack_bytes", r->lane.stack_bytes);
     ct_json_bool(j, "vectors", r->lane.vectors);
     ct_json_number(j, "strings", r->lane.strings);
+    if (r->lane.strings && r->session->options.structs)
+        ct_json_bool(j, "structs", true);
     if (r->lane.strings && r->lane.control && r->lane.control->silent)
         ct_json_string(j, "strings_end", "the program has asked for a seccomp filter: no text was read from then on");
     ct_json_bool(j, "errno", r->lane.has_errno);
@@ -332,7 +349,7 @@ static int write_manifest(struct ct_recording *r, bool complete) {
     ct_json_string(&j, "origin", origins[r->origin]);
     put_host(&j);
     ct_clock_note_wall(&r->wall);
-    put_clock(&j, &r->clock, &r->wall);
+    put_clock(&j, r);
     put_cpu(&j, r);
     put_keep(&j, &r->session->options);
     put_numbers(&j, r);

@@ -61,6 +61,7 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
     options.cache_dir = cached ? cache : NULL;
     options.cache_bytes = r->session->options.cache_size;
     options.detail = r->session->options.detail != CT_SESSION_DETAIL_OFF;
+    options.fast_clock = r->session->options.fast_clock != 0;
     options.guess = r->session->options.guess != 0;
     if (r->session->options.stalk) { /* names of all functions; exclusions apply when following */
         options.filter = (struct ct_target_filter){0};
@@ -217,7 +218,9 @@ static struct ct_injection_options injection_options(const struct ct_recording *
     return (struct ct_injection_options){
         .lane = {.index_memory = o->index_memory,
                  .lossless = o->lossless,
+                 .fast_clock = o->fast_clock != 0,
                  .detail_memory = o->detail == CT_SESSION_DETAIL_OFF ? 0 : memory,
+                 .detail_grows = o->detail == CT_SESSION_DETAIL_MARKED && ct_windows_options_of(o).grows,
                  .stack_bytes = o->stack_bytes < 0 ? 0 : (uint32_t)o->stack_bytes,
                  .detail_rate = o->detail_rate,
                  .vectors = o->vectors,

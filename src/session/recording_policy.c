@@ -58,12 +58,13 @@ static uint32_t failure_rule(const struct ct_policy *policy, uint32_t mask, cons
     return call->failure == CT_FAILS_NULL ? CT_RULE_FAILS_NULL : CT_RULE_FAILS_MINUS_ONE;
 }
 
-/* Which arguments may point to texts: those of known functions, or whatever looks like one. */
-static uint32_t texts_rule(const char *name, const char *module) {
+/* Which arguments may point to texts: those of known functions, or whatever looks like one. Structures look like
+ * nothing: for them the bytes at every address are captured. */
+static uint32_t texts_rule(const char *name, const char *module, bool structs) {
     const struct ct_library_call *call = ct_library_is_c(module) ? ct_library_call(name) : NULL;
     if (call)
         return (uint32_t)call->texts << CT_RULE_TEXTS;
-    return 0x3fu << CT_RULE_TEXTS | CT_RULE_IF_PRINTABLE;
+    return 0x3fu << CT_RULE_TEXTS | (structs ? CT_RULE_WHOLE : CT_RULE_IF_PRINTABLE);
 }
 
 static void put_rules(void *arg, const struct ct_target_module *m) {
@@ -79,7 +80,7 @@ static void put_rules(void *arg, const struct ct_target_module *m) {
         if (rule)
             rule |= failure_rule(policy, rule, f->name, m->path);
         if (r->lane.strings)
-            rule |= texts_rule(f->name, m->path);
+            rule |= texts_rule(f->name, m->path, r->session->options.structs);
         if (r->lane.reals && f->reals)
             rule |= CT_RULE_REALS;
         if (r->lane.rules[f->hook] != rule)

@@ -214,6 +214,10 @@ const char *ct_lookup_module_file(const struct ct_lookup_module *m) {
     return m->file;
 }
 
+const char *ct_lookup_module_debug(const struct ct_lookup_module *m) {
+    return m->debug_file;
+}
+
 const char *ct_lookup_module_lines(const struct ct_lookup_module *m) {
     return m->line_file;
 }

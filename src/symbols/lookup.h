@@ -33,6 +33,7 @@ struct ct_lookup_module *ct_lookup_module(struct ct_lookup *lookup, const char *
 enum ct_lookup_state ct_lookup_module_state(struct ct_lookup_module *module);
 const char *ct_lookup_module_file(const struct ct_lookup_module *module);  /* the file that was found; "" */
 const char *ct_lookup_module_lines(const struct ct_lookup_module *module); /* the file with the lines; "" */
+const char *ct_lookup_module_debug(const struct ct_lookup_module *module); /* its separate debug file; "" */
 /* Why there are no lines although there is a file for them: libdw is missing, or units of split DWARF are. "" */
 const char *ct_lookup_module_problem(const struct ct_lookup_module *module);
 /* True when a function begins there. For modules without a build-id, to check that the file is the right one. */

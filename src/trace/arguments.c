@@ -206,10 +206,23 @@ static struct ct_argument *add_argument(struct ct_arguments *out, const char *na
     return argument;
 }
 
+static bool is_printable(const uint8_t *bytes, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        if (!bytes[i])
+            return i > 0;
+        if (bytes[i] == 0x7f || (bytes[i] < 0x20 && (bytes[i] < '\t' || bytes[i] > '\r')))
+            return false;
+    }
+    return size > 0;
+}
+
+/* Is a text captured at the address? What was captured may be a structure (--structs). */
 static bool is_captured(const struct ct_trace_detail *detail, uint64_t address) {
-    for (unsigned i = 0; i < detail->piece_count && i < sizeof detail->pieces / sizeof *detail->pieces; i++)
-        if (detail->pieces[i].address == address)
-            return true;
+    for (unsigned i = 0; i < detail->piece_count && i < sizeof detail->pieces / sizeof *detail->pieces; i++) {
+        size_t offset = detail->pieces[i].offset, size = detail->pieces[i].size;
+        if (detail->pieces[i].address == address && offset + size <= sizeof detail->piece_bytes)
+            return is_printable(detail->piece_bytes + offset, size);
+    }
     return false;
 }
 

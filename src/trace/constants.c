@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See constants.h. */
 #include "trace/constants.h"
-#include "symbols/elf_image.h"
+#include "symbols/debug_file.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +16,7 @@ struct module {
     void *bytes; /* NULL: there is no such file */
     size_t size;
     struct ct_elf elf;
+    struct ct_debug_file debug; /* bytes NULL: there is none, or it was not needed so far */
 };
 
 struct ct_constants {
@@ -40,9 +41,12 @@ struct ct_constants *ct_constants_open(struct ct_trace *trace, struct ct_lookup 
 void ct_constants_close(struct ct_constants *c) {
     if (!c)
         return;
-    for (size_t i = 0; i < ct_trace_module_count(c->trace); i++)
+    for (size_t i = 0; i < ct_trace_module_count(c->trace); i++) {
         if (c->modules[i].bytes)
             munmap(c->modules[i].bytes, c->modules[i].size);
+        if (c->modules[i].debug.bytes)
+            ct_debug_file_close(&c->modules[i].debug);
+    }
     free(c->modules);
     free(c);
 }
@@ -126,15 +130,34 @@ static const char *find_variable(const struct ct_elf *elf, const struct ct_elf_s
     return "";
 }
 
-static void name_variable(const struct ct_elf *elf, const char *path, uint64_t address, char *text, size_t size) {
-    const char *slash = strrchr(path, '/'), *name = "";
+static const char *find_in_file(const struct ct_elf *elf, uint64_t address, uint64_t *begin) {
     struct ct_elf_section section;
-    uint64_t begin = 0;
+    const char *name = "";
     for (uint32_t i = 0; i < elf->shnum && !*name; i++)
         if (ct_elf_section(elf, i, &section) && (section.type == SHT_SYMTAB || section.type == SHT_DYNSYM))
-            name = find_variable(elf, &section, address, &begin);
+            name = find_variable(elf, &section, address, begin);
+    return name;
+}
+
+/* A stripped module may have a separate debug file. */
+static const struct ct_elf *debug_file_of(struct ct_constants *c, struct module *m,
+                                          const struct ct_trace_module *info) {
+    struct ct_lookup_module *found = m->debug.bytes ? NULL : ct_lookup_module(c->lookup, info->path, info->build_id);
+    if (found && *ct_lookup_module_debug(found) && !ct_debug_file_map(&m->debug, ct_lookup_module_debug(found)))
+        m->debug = (struct ct_debug_file){0};
+    return m->debug.bytes ? &m->debug.elf : NULL;
+}
+
+static void name_variable(struct ct_constants *c, struct module *m, const struct ct_trace_module *info,
+                          uint64_t address, char *text, size_t size) {
+    const char *slash = strrchr(info->path, '/'), *name;
+    const struct ct_elf *debug;
+    uint64_t begin = 0;
+    name = find_in_file(&m->elf, address, &begin);
+    if (!*name && (debug = debug_file_of(c, m, info)))
+        name = find_in_file(debug, address, &begin);
     if (!*name)
-        snprintf(text, size, "%s+0x%" PRIx64, slash ? slash + 1 : path, address);
+        snprintf(text, size, "%s+0x%" PRIx64, slash ? slash + 1 : info->path, address);
     else if (address == begin)
         snprintf(text, size, "%s", name);
     else
@@ -150,7 +173,7 @@ void ct_constants_name(struct ct_constants *c, size_t process, uint64_t address,
         if (info->process == process && address >= info->base && open_module(c, &c->modules[i], info) &&
             find_segment(&c->modules[i], address - info->base, &segment)) {
             owners++;
-            name_variable(&c->modules[i].elf, info->path, address - info->base, text, size);
+            name_variable(c, &c->modules[i], info, address - info->base, text, size);
         }
     }
     if (owners > 1) /* modules that were loaded one after the other may have had one address */

@@ -89,7 +89,7 @@ static bool is_open(const struct ct_frames *f, size_t place) {
     return place < f->used && f->places[place].serial;
 }
 
-static struct ct_frame *new_frame(struct ct_frames *f, size_t caller) {
+static inline struct ct_frame *new_frame(struct ct_frames *f, size_t caller) {
     if (!ct_grow(&f->places, &f->capacity, f->free == CT_NO_FRAME ? f->used : 0, sizeof *f->places, FIRST_CAPACITY)) {
         f->no_memory = true;
         return NULL;
@@ -119,10 +119,9 @@ static size_t place_of(const struct ct_frames *f, const struct ct_frame *frame) 
     return (size_t)(frame - f->places);
 }
 
-/* *closed receives the frame; it may be the frame at `place`. */
-static void close_place(struct ct_frames *f, size_t place, struct ct_frame *closed) {
+/* The frame keeps what is known about it until the place is used again. */
+static inline struct ct_frame *free_place(struct ct_frames *f, size_t place) {
     struct ct_frame *frame = &f->places[place];
-    *closed = *frame;
     if (frame->newer != CT_NO_FRAME)
         f->places[frame->newer].older = frame->older;
     else
@@ -133,6 +132,11 @@ static void close_place(struct ct_frames *f, size_t place, struct ct_frame *clos
     frame->older = f->free;
     f->free = place;
     f->count--;
+    return frame;
+}
+
+static void close_place(struct ct_frames *f, size_t place, struct ct_frame *closed) {
+    *closed = *free_place(f, place);
 }
 
 static void lose_frame(struct ct_frames *f, size_t place) {
@@ -175,20 +179,48 @@ struct ct_frame *ct_frames_next(const struct ct_frames *f, const struct ct_frame
 
 /* ---- time ---- */
 
-/* The time since the last event belongs to the running frame, except for waits. After a gap it belongs to none. */
-static void pass_time(struct ct_frames *f, uint64_t now_ns) {
+/* There are waits, or time off the processor, since the last event. */
+static __attribute__((noinline)) void pass_spans(struct ct_frames *f, uint64_t now_ns) {
     struct ct_off off = {{0}};
-    uint64_t waited = f->timeline ? ct_timeline_pass(f->timeline, now_ns, &off) : 0;
-    if (f->last_ns && now_ns > f->last_ns) {
-        f->skipped_ns += waited;
-        f->waited_ns += waited;
-        ct_off_add(&f->off, &off);
-        if (is_open(f, f->running)) {
-            f->places[f->running].self_ns += now_ns - f->last_ns - waited;
-            ct_off_add(&f->places[f->running].off_self, &off);
-        }
-    }
+    uint64_t waited = ct_timeline_pass(f->timeline, now_ns, &off);
+    if (!f->last_ns || now_ns <= f->last_ns)
+        return;
+    f->skipped_ns += waited;
+    f->waited_ns += waited;
+    ct_off_add(&f->off, &off);
+    if (!is_open(f, f->running))
+        return;
+    f->places[f->running].self_ns -= waited;
+    ct_off_add(&f->places[f->running].off_self, &off);
+}
+
+/* The time since the last event belongs to the running frame, except for waits. After a gap it belongs to none. */
+static inline void pass_time(struct ct_frames *f, uint64_t now_ns) {
+    if (f->timeline && ct_timeline_is_quiet(f->timeline, now_ns))
+        (void)ct_timeline_pass(f->timeline, now_ns, NULL);
+    else if (f->timeline)
+        pass_spans(f, now_ns);
+    if (f->last_ns && now_ns > f->last_ns && is_open(f, f->running))
+        f->places[f->running].self_ns += now_ns - f->last_ns;
     f->last_ns = now_ns;
+}
+
+void ct_frames_pass(struct ct_frames *f, uint64_t now_ns) {
+    pass_time(f, now_ns);
+}
+
+void ct_frames_add_self(struct ct_frames *f, uint64_t self_ns, const struct ct_off *off) {
+    if (!is_open(f, f->running))
+        return;
+    f->places[f->running].self_ns += self_ns;
+    ct_off_add(&f->places[f->running].off_self, off);
+}
+
+void ct_frames_skip(struct ct_frames *f, uint64_t now_ns) {
+    size_t running = f->running;
+    f->running = CT_NO_FRAME;
+    pass_time(f, now_ns);
+    f->running = running;
 }
 
 void ct_frames_clip(struct ct_frames *f, uint64_t now_ns) {
@@ -467,6 +499,13 @@ static size_t find_depth(const struct ct_frames *f, uint64_t depth) {
     return i;
 }
 
+/* Who runs after the end of a frame of the row. */
+static inline void go_back(struct ct_frames *f, const struct ct_frame *closed) {
+    f->running = f->many ? CT_NO_FRAME : ct_frames_caller(f, closed);
+    if (f->running == CT_NO_FRAME)
+        f->running = innermost(f);
+}
+
 /* Takes the frame out of the row. */
 static void take_out(struct ct_frames *f, size_t at, struct ct_frame *closed) {
     close_place(f, f->row[at], closed);
@@ -474,9 +513,7 @@ static void take_out(struct ct_frames *f, size_t at, struct ct_frame *closed) {
     f->open--;
     f->trusted -= at < f->trusted;
     memmove(&f->row[at], &f->row[at + 1], (f->row_count - at) * sizeof *f->row);
-    f->running = f->many ? CT_NO_FRAME : ct_frames_caller(f, closed);
-    if (f->running == CT_NO_FRAME)
-        f->running = innermost(f);
+    go_back(f, closed);
 }
 
 /* No trusted frame ends here: a frame from before the gap ends, or one whose call was not seen. */
@@ -504,8 +541,7 @@ static bool end_doubtful(struct ct_frames *f, const struct ct_trace_event *event
     return !unknown && same;
 }
 
-bool ct_frames_end(struct ct_frames *f, const struct ct_trace_event *event, struct ct_frame *closed) {
-    pass_time(f, event->timestamp_ns);
+static bool end_somewhere(struct ct_frames *f, const struct ct_trace_event *event, struct ct_frame *closed) {
     if (event->depth & ATF_DEPTH_OTHER)
         return end_on_other(f, event, closed);
     if (f->after_gap)
@@ -520,6 +556,30 @@ bool ct_frames_end(struct ct_frames *f, const struct ct_trace_event *event, stru
         follow_depth(f, event->depth + 1ull);
     }
     return end_doubtful(f, event, closed);
+}
+
+/* Nearly all ends are those of the innermost frame of the row: nothing is copied then. */
+const struct ct_frame *ct_frames_close(struct ct_frames *f, const struct ct_trace_event *event) {
+    pass_time(f, event->timestamp_ns);
+    if (event->depth + 1ull == f->open && f->row_count > f->trusted && !f->after_gap &&
+        !(event->depth & ATF_DEPTH_OTHER)) {
+        size_t place = innermost(f);
+        if (f->places[place].function == event->function_id) {
+            struct ct_frame *frame = free_place(f, place);
+            f->row_count--;
+            f->open--;
+            go_back(f, frame);
+            return frame;
+        }
+    }
+    return end_somewhere(f, event, &f->closed) ? &f->closed : NULL;
+}
+
+bool ct_frames_end(struct ct_frames *f, const struct ct_trace_event *event, struct ct_frame *closed) {
+    const struct ct_frame *frame = ct_frames_close(f, event);
+    if (frame)
+        *closed = *frame;
+    return frame != NULL;
 }
 
 bool ct_frames_take(struct ct_frames *f, uint64_t end_ns, struct ct_frame *frame) {

@@ -69,6 +69,7 @@ struct ct_frames {
     /* Called when the end of a frame was lost. */
     void (*lost)(void *arg, struct ct_frame *frame);
     void *arg;
+    struct ct_frame closed; /* for ct_frames_close */
 };
 
 /* Time in which at least one frame of a set is open: where frames are nested, the time of the outermost; where
@@ -109,8 +110,21 @@ bool ct_frames_resume(struct ct_frames *frames, const struct ct_frames_state *st
 void ct_frames_gap(struct ct_frames *frames, uint64_t ns);
 /* Returns the new frame, with `user` NULL; NULL when out of memory. Valid until the next call. */
 struct ct_frame *ct_frames_call(struct ct_frames *frames, const struct ct_trace_event *event);
-/* False: the call was not seen. */
+/* Returns the frame that has ended, valid until the next call; NULL: its call was not seen. */
+const struct ct_frame *ct_frames_close(struct ct_frames *frames, const struct ct_trace_event *event);
+/* ct_frames_close with a copy. False: the call was not seen. */
 bool ct_frames_end(struct ct_frames *frames, const struct ct_trace_event *event, struct ct_frame *closed);
+/* Time passes, as before an event. */
+void ct_frames_pass(struct ct_frames *frames, uint64_t now_ns);
+/* Time passes that belongs to none of these frames: calls that were counted elsewhere have it. */
+void ct_frames_skip(struct ct_frames *frames, uint64_t now_ns);
+/* Adds the part of such a time in which the running frame ran. */
+void ct_frames_add_self(struct ct_frames *frames, uint64_t self_ns, const struct ct_off *off);
+/* True when `open` frames are open, and events that continue from there do what they would do to any such frames: calls
+ * at the depth that is reached, and ends of the innermost frame (frames_range.c). */
+bool ct_frames_is_plain(const struct ct_frames *frames, uint64_t open);
+/* True when that is so, and ends of these functions would close the innermost frames one by one. */
+bool ct_frames_would_end(const struct ct_frames *frames, uint64_t open, const uint64_t *functions, size_t count);
 /* Takes the newest frame that is open at the end. False: none. */
 bool ct_frames_take(struct ct_frames *frames, uint64_t end_ns, struct ct_frame *frame);
 /* Duration of the frame, without gaps and waits. */

@@ -11,6 +11,14 @@ static const enum ct_off_kind kinds[] = {
     [CT_SWITCHES_UNKNOWN] = CT_OFF_UNKNOWN,
 };
 
+const char *ct_off_text(enum ct_off_kind kind) {
+    static const char *const texts[] = {[CT_OFF_BLOCKED] = "blocked",
+                                        [CT_OFF_PREEMPTED] = "preempted",
+                                        [CT_OFF_UNKNOWN] = "unknown",
+                                        [CT_OFF_WAITED] = "waited for the recorder"};
+    return texts[kind];
+}
+
 int ct_timeline_open(struct ct_timeline *t, const struct ct_facts *facts, const struct ct_trace *trace, size_t thread) {
     const struct ct_trace_thread *info = ct_trace_thread_at(trace, thread);
     *t = (struct ct_timeline){0};
@@ -99,20 +107,25 @@ bool ct_timeline_next(struct ct_timeline *t, struct ct_off_span *span) {
     return true;
 }
 
-uint64_t ct_timeline_pass(struct ct_timeline *t, uint64_t to_ns, struct ct_off *off) {
+uint64_t ct_timeline_pass_spans(struct ct_timeline *t, uint64_t to_ns, struct ct_off *off) {
     uint64_t waited = 0;
+    t->quiet_ns = 0;
     while (t->passed_ns < to_ns) {
         struct ct_off_span *s = &t->next;
-        if (!s->to_ns && !ct_timeline_next(t, s))
+        if (!s->to_ns && !ct_timeline_next(t, s)) {
+            t->quiet_ns = UINT64_MAX;
             break;
+        }
         uint64_t from = s->from_ns > t->passed_ns ? s->from_ns : t->passed_ns;
         uint64_t to = s->to_ns < to_ns ? s->to_ns : to_ns;
         if (to > from && s->kind == CT_OFF_WAITED)
             waited += to - from;
         else if (to > from)
             off->ns[s->kind] += to - from;
-        if (s->to_ns > to_ns)
+        if (s->to_ns > to_ns) {
+            t->quiet_ns = s->from_ns;
             break;
+        }
         *s = (struct ct_off_span){0};
     }
     t->passed_ns = to_ns > t->passed_ns ? to_ns : t->passed_ns;

@@ -4,7 +4,7 @@
 
     bench_record [--long] [--output DIR] [--only NAME]...
 
-NAME is pair, detail, throw, switch, memory, mark, rate, start or attach. Prints measured figures next to the goals.
+NAME is pair, clock, detail, throw, switch, memory, mark, rate, start or attach. Prints measured figures next to the goals.
 Ratios are measured in one run; on a busy machine, figures say how busy it was. --long: keeps up the rate for 30 s
 instead of 5 (5 GB on disk during that time). Traces go to DIR (default: a temporary directory) and are removed."""
 import argparse
@@ -109,6 +109,36 @@ def bench_pair(bench):
     bench.verdict("events missing of the leaf's %d" % expected, max(0, expected - manifest["events"]["written"]), 0, "")
 
 
+# ---- what the fast clock saves ----
+
+
+def bench_clock(bench):
+    """Bursts, as in bench_pair, and sustained: 2 s as fast as it goes, in turns."""
+    pair = [WORK, "pair", "40" if bench.long else "15", "200000"]
+    kinds = {"exact": [], "fast": []}
+    sustained = {"exact": [], "fast": []}
+    late = []
+    for _ in range(5):
+        for kind in kinds:
+            options = ["--clock", kind, "--detail", "off", "--only", "record_work"]
+            kinds[kind].append(json.loads(bench.record(pair, *options)[0]))
+            bench.clean()
+            output, manifest, _ = bench.record([WORK, "full", "1"], *options)
+            sustained[kind].append(2e9 / json.loads(output)["events_per_s"])
+            bench.clean()
+            late += [manifest["clock"]["late_ns"]] if kind == "fast" else []
+    stamps = min(run["stamps_best"] for runs in kinds.values() for run in runs)
+    bench.line("call and return with each clock (two bare timestamps: %.1f ns)" % stamps)
+    for kind, runs in kinds.items():
+        bench.line("  %-5s bursts %6.1f ns best, %6.1f ns median; sustained %6.1f ns best, %6.1f ns median" %
+                   (kind, min(run["pair_best"] for run in runs), statistics.median(run["pair"] for run in runs),
+                    min(sustained[kind]), statistics.median(sustained[kind])))
+    bench.line("  times late by at most                          %9.0f us best, %.0f us median" %
+               (min(late) / 1e3, statistics.median(late) / 1e3))
+    bench.verdict("fast clock, bursts, best", min(run["pair_best"] for run in kinds["fast"]), 12, "ns")
+    bench.verdict("fast clock, sustained, best", min(sustained["fast"]), 12, "ns")
+
+
 # ---- what detail costs ----
 
 
@@ -124,6 +154,12 @@ def bench_detail(bench):
     bench.line("call and return with detail, best of each")
     for kind, found in kinds.items():
         bench.line("  %-46s %9.1f ns   %.2f x" % (kind, min(found), min(found) / index))
+    reals = [WORK, "reals"] + command[2:]
+    found = {kind: min(json.loads(bench.record(reals, *kind.split())[0])["pair_best"] for _ in range(5))
+             for kind in ("--stack-bytes 128", "--vectors")}
+    bench.clean()
+    bench.line("  %-46s %9.1f ns" % ("floating-point numbers, --stack-bytes 128", found["--stack-bytes 128"]))
+    bench.line("  %-46s %9.1f ns" % ("floating-point numbers, --vectors", found["--vectors"]))
     bench.verdict("128 bytes of stack add", min(kinds["--stack-bytes 128"]) - index, 25, "ns")
 
 
@@ -317,7 +353,7 @@ def bench_attach(bench):
                (min(m["plan_ns"] for m in manifests) / 1e6))
 
 
-BENCHES = {"pair": bench_pair, "detail": bench_detail, "throw": bench_throw, "switch": bench_switch,
+BENCHES = {"pair": bench_pair, "clock": bench_clock, "detail": bench_detail, "throw": bench_throw, "switch": bench_switch,
            "memory": bench_memory, "mark": bench_mark, "rate": bench_rate,
            "start": bench_start, "attach": bench_attach}
 

@@ -2,6 +2,7 @@
 /* The program that bench_record records. It times itself, recorded or not, and prints one line of JSON.
  *
  *   record_work pair ROUNDS CALLS     the cost of a call and its return, and of two bare timestamps, in one run
+ *   record_work reals ROUNDS CALLS    the same, of a function with floating-point arguments and result
  *   record_work rate EVENTS SECONDS   makes EVENTS events per second (half as many calls), evenly; CPU time of one
  *   record_work full SECONDS          calls as fast as it can
  *   record_work busy COUNT CALLS      COUNT threads make CALLS calls each at once; processor time of a call, in ns
@@ -57,14 +58,28 @@ static double time_calls(uint64_t count) {
     return spent / (double)count;
 }
 
+static __attribute__((noinline)) double scale(double value, double by) {
+    __asm__ volatile("");
+    return value * by;
+}
+
+static double time_reals(uint64_t count) {
+    double sum = 0, start = now_ns();
+    for (uint64_t i = 0; i < count; i++)
+        sum += scale((double)i, 0.5);
+    double spent = now_ns() - start;
+    __asm__ volatile("" ::"x"(sum));
+    return spent / (double)count;
+}
+
 /* Rounds are short, with time in between to write the events, so that nothing waits and nothing is lost. */
-static int run_pair(unsigned rounds, uint64_t calls) {
+static int run_pair(unsigned rounds, uint64_t calls, double (*time_pairs)(uint64_t count)) {
     double *stamps = calloc(rounds, sizeof *stamps), *pairs = calloc(rounds, sizeof *pairs);
     if (!rounds || !stamps || !pairs)
         return 64;
     for (unsigned i = 0; i < rounds; i++) {
         stamps[i] = time_stamps(calls);
-        pairs[i] = time_calls(calls);
+        pairs[i] = time_pairs(calls);
         pause_ms(60);
     }
     qsort(stamps, rounds, sizeof *stamps, by_value);
@@ -175,7 +190,9 @@ static int run_threads(unsigned count) {
 
 int main(int argc, char **argv) {
     if (argc == 4 && !strcmp(argv[1], "pair"))
-        return run_pair((unsigned)atoi(argv[2]), strtoull(argv[3], NULL, 10));
+        return run_pair((unsigned)atoi(argv[2]), strtoull(argv[3], NULL, 10), time_calls);
+    if (argc == 4 && !strcmp(argv[1], "reals"))
+        return run_pair((unsigned)atoi(argv[2]), strtoull(argv[3], NULL, 10), time_reals);
     if (argc == 4 && !strcmp(argv[1], "rate"))
         return run_rate(atof(argv[2]), atof(argv[3]));
     if (argc == 3 && !strcmp(argv[1], "full"))
@@ -186,7 +203,7 @@ int main(int argc, char **argv) {
         return run_threads((unsigned)atoi(argv[2]));
     if (argc == 2 && !strcmp(argv[1], "wait"))
         return run_wait();
-    fputs("usage: record_work pair ROUNDS CALLS | rate EVENTS SECONDS | full SECONDS | busy COUNT CALLS | wait | "
+    fputs("usage: record_work pair|reals ROUNDS CALLS | rate EVENTS SECONDS | full SECONDS | busy COUNT CALLS | wait | "
           "threads COUNT\n",
           stderr);
     return 64;

@@ -113,6 +113,10 @@ def atf_pb(export):
         same(order[tid], rows, f"thread {tid}")
     assert kinds["process"] == len(trace.processes) and kinds["thread"] == len(trace.threads()), kinds
     assert [threads[i]["name"] for i in sorted(threads)] == [t.name for t in trace.threads()]
+    off = [(threads[f.get("thread", 0)]["tid"], f["start_ns"], f["end_ns"] - f["start_ns"], f.get("kind", "BLOCKED"))
+           for kind, f in records if kind == "off"]
+    shown = {"BLOCKED": "blocked", "PREEMPTED": "preempted", "WAITED": "waited for the recorder"}
+    check_off(export, [(*span, shown[kind]) for *span, kind in off if kind in shown])
     for fields in functions.values():
         assert trace.recorded or (fields.get("entry_only") == "true") == (fields["name"] == traces.ENTRY_ONLY), fields
 
@@ -122,16 +126,36 @@ def ctf(export):
     trace = export.trace
     if not trace.events() and not trace.losses():
         return  # babeltrace2 prints nothing for a trace without streams
-    order, discarded = readers.ctf(path)
+    order, discarded, off = readers.ctf(path)
     for tid, rows in threads_in_order(trace).items():
         same(order[tid], rows, f"thread {tid}")
     # babeltrace2 cannot know what was lost before the first packet of a stream
     first = sum(thread.losses[0][0] for thread in trace.threads() if thread.losses and lost_first(thread))
     assert first or discarded == sum(lost for lost, _ in trace.losses()), (discarded, trace.losses())
+    check_off(export, off)
 
 
 def lost_first(thread):
     return "~" in thread.script[0]
+
+
+# ---- waits, and time off the processor ----
+
+def check_off(export, spans):
+    """The same spans as in the timeline: [(tid, start, duration, name)]. That has nothing before a thread's first event,
+    and may know an earlier end of a thread."""
+    _, tracks, steps = perfetto_steps(export.write("perfetto"))
+    tids = {uuid: tracks[track["parent_uuid"][0]]["thread"][0]["tid"][0] for uuid, track in tracks.items()
+            if track["name"] == ["off CPU"]}
+    expected = [(tids[track], start, duration, name) for track, start, duration, name, _ in
+                slices_of([s for s in steps if s.track in tids])]
+    first = {tid: min(span[1] for span in expected if span[0] == tid) for tid in tids.values()}
+    last = {tid: max(span[1] for span in expected if span[0] == tid) for tid in tids.values()}
+    got = {span for span in spans if span[0] in first and first[span[0]] <= span[1] < last[span[0]]}
+    wanted = {span for span in expected if span[1] < last[span[0]]}
+    assert got == wanted, sorted(got ^ wanted)[:10]
+    starts = {(tid, start, name) for tid, start, _, name in spans}
+    assert {(tid, start, name) for tid, start, _, name in expected} <= starts
 
 
 # ---- timelines ----
@@ -322,9 +346,16 @@ def speedscope(export, schema=None):
     if schema:
         problems = readers.schema_problems(value, schema)
         assert not problems, problems[:5]
-    opened = 0
+    opened, off = 0, []
+    start = int(readers.json_file(export.write("chrome"))["otherData"]["start_ns"])
     for profile in value["profiles"]:
         assert profile["unit"] == "nanoseconds"
+        if profile["name"].endswith(", off CPU"):
+            tid = int(re.search(r"(\d+), off CPU$", profile["name"])[1])
+            names = [frame["name"] for frame in value["shared"]["frames"]]
+            ends = profile["events"]
+            off += [(tid, start + a["at"], b["at"] - a["at"], names[a["frame"]]) for a, b in zip(ends[::2], ends[1::2])]
+            opened -= len(ends) // 2
         stack, last = [], profile["startValue"]
         for event in profile["events"]:
             assert event["at"] >= last
@@ -338,8 +369,9 @@ def speedscope(export, schema=None):
     _, steps = perfetto(export)
     begun = sum(s.phase == "B" and s.name not in OFF for s in steps)
     assert opened == begun + export.trace.entries(), (opened, begun)
+    check_off(export, off)
     count = readers.output_of(["jq", "[.profiles[].events[] | select(.type == \"O\")] | length", path]).strip()
-    assert count == b"%d" % opened
+    assert count == b"%d" % (opened + len(off))
     names = {frame["name"] for frame in value["shared"]["frames"]}
     assert {name for thread in export.trace.threads() for _, _, name, _ in thread.events} <= names
 

@@ -97,19 +97,27 @@ LINE = re.compile(r'^\[(\d+)\.(\d{9})\] (?:\S+ )?(\w+): '
 CALL = re.compile(r'^function = \( "(.*)" : container = \d+ \), module = \( "(.*)" : container = \d+ \), '
                   r'depth = (\d+)$')
 LOST = re.compile(r'^count = (\d+), reason = "(.*)"$')
+OFF = re.compile(r'^duration = (\d+), kind = \( "(.*)" : container = \d+ \)$')
+WAIT = re.compile(r'^duration = (\d+), reason = "(.+)"$')
 
 
 def ctf(path):
-    """{tid: [(time, kind, name, depth) or ("lost", count, reason), ...]}, and how many events babeltrace2 counted as
-    discarded."""
+    """{tid: [(time, kind, name, depth) or ("lost", count, reason), ...]}, how many events babeltrace2 counted as
+    discarded, and the spans off the processor: [(tid, start, duration, kind)]."""
     done = subprocess.run(["babeltrace2", "--clock-seconds", "--no-delta", str(path)], capture_output=True, text=True,
                           timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
-    order = collections.defaultdict(list)
+    order, off = collections.defaultdict(list), []
     for line in done.stdout.splitlines():
         match = LINE.match(line)
         assert match, line
         seconds, ns, kind, _, tid, _, fields = match.groups()
+        if kind in ("off_cpu", "recorder_wait"):
+            span = (OFF if kind == "off_cpu" else WAIT).match(fields)
+            assert span, line
+            off.append((int(tid), int(seconds) * 10**9 + int(ns), int(span[1]),
+                        span[2] if kind == "off_cpu" else "waited for the recorder"))
+            continue
         if kind == "events_lost":
             lost = LOST.match(fields)
             order[int(tid)].append(("lost", int(lost[1]), lost[2]))
@@ -118,7 +126,7 @@ def ctf(path):
             assert call, line
             order[int(tid)].append((int(seconds) * 10**9 + int(ns), kind, call[1], int(call[3])))
     discarded = sum(int(n) for n in re.findall(r"Tracer discarded (\d+) event", done.stderr))
-    return order, discarded
+    return order, discarded, off
 
 
 # ---- callgrind, through callgrind_annotate ----

@@ -24,8 +24,11 @@ static struct lane_fixture f;
 static struct ct_windows windows;
 
 static void start(size_t memory, const struct ct_windows_rolls *rolls, bool grows) {
-    const struct ct_lane_options o = {
-        .index_memory = 32u << 20, .detail_memory = memory, .stack_bytes = 128, .hook_room = HOOKS};
+    const struct ct_lane_options o = {.index_memory = 32u << 20,
+                                      .detail_memory = memory,
+                                      .detail_grows = grows,
+                                      .stack_bytes = 128,
+                                      .hook_room = HOOKS};
     const struct ct_windows_options w = {.detail = CT_SESSION_DETAIL_MARKED, .rolls = *rolls, .grows = grows};
     lane_start_with(&f, &o, 0);
     ct_windows_init(&windows, &w);
@@ -140,11 +143,65 @@ static size_t kept_with(size_t memory, bool grows) {
 /* A thread has a mebibyte by default, and what the pre-roll needs if it is asked for. */
 static void test_memory_is_used(void **state) {
     (void)state;
-    size_t fixed = kept_with(32 << 20, false), few = kept_with(4 << 20, true), more = kept_with(16 << 20, true);
+    size_t fixed = kept_with(32 << 20, false), few = kept_with(4 << 20, true), more = kept_with(8 << 20, true);
     assert_in_range(fixed, 3000, 3500);
-    assert_in_range(few, 2 * (4 << 20) / 3 / (240 + 72) - 2000, (4 << 20) / (240 + 72));
-    assert_true(more > 3 * few);
+    assert_in_range(few, (4 << 20) / 10 * 9 / (240 + 72), (4 << 20) / (240 + 72));
+    assert_in_range(more, (8 << 20) / 10 * 9 / (240 + 72), (8 << 20) / (240 + 72));
     assert_int_equal(kept_with(32 << 20, true), 40000);
+}
+
+/* One busy thread may have nearly all of it. */
+static void test_share_of_one(void **state) {
+    (void)state;
+    for (size_t memory = 4 << 20; memory <= 256 << 20; memory *= 8) {
+        start(memory, &(struct ct_windows_rolls){.pre_ns = 600 * NS}, true);
+        ct_detail_publish_rolls(&f.drain);
+        assert_in_range((size_t)f.lane.control->share * f.lane.chunks_of_class[0] * CT_SHM_DETAIL_CHUNK,
+                        memory / 100 * 92, memory);
+        (void)clean(NULL);
+    }
+}
+
+/* Most and fewest large segments that a thread of these has. */
+static void count_large(struct ct_block *const *threads, size_t count, uint32_t *fewest, uint32_t *most) {
+    *fewest = UINT32_MAX;
+    *most = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t has = 0;
+        for (uint32_t k = 0; k < f.lane.segments_of_class[0]; k++) {
+            uint32_t word = __atomic_load_n(&f.lane.segments[k].word, __ATOMIC_RELAXED);
+            has +=
+                word && CT_SEGMENT_STATE(word) != CT_SEGMENT_FROZEN && CT_SEGMENT_SLOT(word) == threads[i]->lane_slot;
+        }
+        *fewest = has < *fewest ? has : *fewest;
+        *most = has > *most ? has : *most;
+    }
+}
+
+/* One thread has filled all memory and does nothing more. Then 200 come: they have equal parts, and it has one too. */
+static void test_many_threads_share(void **state) {
+    (void)state;
+    enum { THREADS = 201 };
+    struct ct_block *threads[THREADS];
+    uint32_t fewest = 0, most = 0;
+    start(32 << 20, &(struct ct_windows_rolls){.pre_ns = 600 * NS}, true);
+    assert_int_equal(ct_drain_start(&f.drain), 0);
+    threads[0] = begin();
+    make_calls(threads[0], 120000);
+    count_large(threads, 1, &fewest, &most);
+    assert_true(most > f.lane.segments_of_class[0] / 10 * 9);
+    for (int i = 1; i < THREADS; i++)
+        threads[i] = begin();
+    for (uint64_t end = ct_clock_now() + 100 * NS; (fewest < 1 || most > 1) && ct_clock_now() < end;) {
+        for (int i = 1; i < THREADS; i++) {
+            assert_int_equal(ct_block_install(threads[i]), 0);
+            make_calls(threads[i], 100);
+        }
+        count_large(threads, THREADS, &fewest, &most);
+    }
+    assert_int_equal(fewest, 1);
+    assert_int_equal(most, 1);
+    assert_int_equal(lane_finish_drain(&f), 0);
 }
 
 /* No more than the pre-roll needs. */
@@ -267,6 +324,8 @@ static void test_operand_of_mark(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_memory_is_used, clean),
+        cmocka_unit_test_teardown(test_share_of_one, clean),
+        cmocka_unit_test_teardown(test_many_threads_share, clean),
         cmocka_unit_test_teardown(test_small_pre_roll, clean),
         cmocka_unit_test_teardown(test_threads_share, clean),
         cmocka_unit_test_teardown(test_open_calls, clean),

@@ -316,14 +316,56 @@ static void test_shared_code(void **state) {
     (void)state;
     struct ct_shared_code c;
     ct_shared_code_at(&c, 0x1000);
-    const uint64_t places[] = {c.enter_record, c.enter_entry,  c.enter_special,
-                               c.enter_listen, c.leave_record, c.leave_listen};
-    const uint8_t *names[] = {ct_hook_enter_record, ct_hook_enter_entry,  ct_hook_enter_special,
-                              ct_hook_enter_listen, ct_hook_leave_record, ct_hook_leave_listen};
-    for (unsigned i = 0; i < 6; i++) {
+    const uint64_t places[] = {
+        c.enter_record,      c.enter_entry,       c.enter_special,           c.enter_listen,
+        c.leave_record,      c.leave_listen,      c.enter_record_fast,       c.enter_entry_fast,
+        c.leave_record_fast, c.enter_detail_fast, c.enter_entry_detail_fast, c.leave_detail_fast};
+    const uint8_t *names[] = {ct_hook_enter_record,
+                              ct_hook_enter_entry,
+                              ct_hook_enter_special,
+                              ct_hook_enter_listen,
+                              ct_hook_leave_record,
+                              ct_hook_leave_listen,
+                              ct_hook_enter_record_fast,
+                              ct_hook_enter_entry_fast,
+                              ct_hook_leave_record_fast,
+                              ct_hook_enter_detail_fast,
+                              ct_hook_enter_entry_detail_fast,
+                              ct_hook_leave_detail_fast};
+    for (unsigned i = 0; i < sizeof places / sizeof places[0]; i++) {
         assert_in_range(places[i], 0x1000, 0x1000 + (uint64_t)(ct_hook_code_end - ct_hook_code) - 1);
         assert_int_equal(places[i] - 0x1000, names[i] - ct_hook_code);
     }
+}
+
+/* Where a stub's first call goes. */
+static uint64_t enter_of(const struct ct_plan_request *r) {
+    struct ct_plan plan;
+    uint8_t bytes[256];
+    int32_t distance;
+    struct ct_code_buf out = {.bytes = bytes, .capacity = sizeof bytes, .address = STUBS_BASE};
+    assert_int_equal(ct_plan_hook(r, &out, &plan), CT_HOOK_SKIP_NONE);
+    memcpy(&distance, bytes + 1, sizeof distance);
+    ct_plan_release(r, &plan);
+    return plan.stub + CT_STUB_AFTER_ENTER + (uint64_t)(int64_t)distance;
+}
+
+/* With the fast clock, what makes system calls has exact times all the same. */
+static void test_fast_clock(void **state) {
+    (void)state;
+    subject_start(&subject, INT3);
+    size_t index = ADD(&subject, 0x100, 0x31, 0xc0, 0x31, 0xc9, 0x31, 0xd2, RET);
+    subject_scan(&subject);
+    struct ct_plan_request r = subject_request(&subject, index);
+    r.action = CT_ACTION_RECORD;
+    assert_int_equal(enter_of(&r), r.shared->enter_record);
+    r.fast_clock = true;
+    assert_int_equal(enter_of(&r), r.shared->enter_record_fast);
+    r.detail = true;
+    assert_int_equal(enter_of(&r), r.shared->enter_detail_fast);
+    r.scan_flags |= CT_SCAN_SYSCALLS;
+    assert_int_equal(enter_of(&r), r.shared->enter_detail);
+    subject_end(&subject);
 }
 
 /* ---- many functions at random ---- */
@@ -441,6 +483,7 @@ int main(void) {
         cmocka_unit_test(test_actions),
         cmocka_unit_test(test_far_detour),
         cmocka_unit_test(test_shared_code),
+        cmocka_unit_test(test_fast_clock),
         cmocka_unit_test(test_random_functions),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);

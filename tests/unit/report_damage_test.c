@@ -43,7 +43,7 @@ static void compare(struct ct_trace *trace, const char *path, struct ct_json *js
     struct ct_flame *flame;
     struct ct_locks *locks;
     if (!ct_locks_find(&locks, trace, &(struct ct_select){0}, NULL)) {
-        ct_locks_json(locks, trace, json);
+        ct_locks_json(locks, trace, NULL, json);
         ct_locks_free(locks);
     }
     if (!ct_flame_make(&flame, trace, &(struct ct_flame_options){0}))

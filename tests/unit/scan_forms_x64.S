@@ -13,6 +13,7 @@
 #define SETS_STACK     256
 #define TAKES_GS       1024
 #define REALS          2048
+#define SYSCALLS       4096
 
 .macro CASE flags, text
     .pushsection .rodata
@@ -106,38 +107,38 @@ END
 
 /* ---- clone and vfork ---- */
 
-CASE CLONES, "clone"
+CASE CLONES|SYSCALLS, "clone"
     mov $56, %eax
     syscall
     ret
 END
-CASE CLONES, "vfork"
+CASE CLONES|SYSCALLS, "vfork"
     mov $58, %eax
     syscall
     ret
 END
-CASE CLONES, "clone3, other things in between"
+CASE CLONES|SYSCALLS, "clone3, other things in between"
     mov $435, %eax
     mov %rdi, %r8
     syscall
     ret
 END
-CASE CLONES, "clone as musl calls it"
+CASE CLONES|SYSCALLS, "clone as musl calls it"
     xor %eax, %eax
     mov $56, %al
     mov %rdi, %r11
     syscall
     ret
 END
-CASE SETS_STACK, "where signal handlers return to"
+CASE SETS_STACK|SYSCALLS, "where signal handlers return to"
     mov $15, %eax
     syscall
 END
-CASE SETS_STACK, "the same, as musl has it"
+CASE SETS_STACK|SYSCALLS, "the same, as musl has it"
     mov $15, %rax
     syscall
 END
-CASE 0, "the number of rt_sigreturn, far from the beginning"
+CASE SYSCALLS, "the number of rt_sigreturn, far from the beginning"
     mov $15, %eax
     lea 0x12345678(%rdi), %rdx
     lea 0x12345678(%rsi), %rdi
@@ -159,14 +160,14 @@ CASE TAKES_GS, "a selector for gs"
     mov %edi, %gs
     ret
 END
-CASE TAKES_GS, "arch_prctl(ARCH_SET_GS)"
+CASE TAKES_GS|SYSCALLS, "arch_prctl(ARCH_SET_GS)"
     mov %rdi, %rsi
     mov $0x1001, %edi
     mov $158, %eax
     syscall
     ret
 END
-CASE 0, "arch_prctl(ARCH_SET_FS)"
+CASE SYSCALLS, "arch_prctl(ARCH_SET_FS)"
     mov %rdi, %rsi
     mov $0x1002, %edi
     mov $158, %eax
@@ -181,7 +182,7 @@ CASE 0, "wrfsbase, rdgsbase, a selector for fs, ldmxcsr"
     ret
 END
 
-CASE 0, "fork"
+CASE SYSCALLS, "fork"
     mov $57, %eax
     syscall
     ret
@@ -190,13 +191,13 @@ CASE 0, "the number of clone, but no system call"
     mov $56, %eax
     ret
 END
-CASE 0, "another number after clone's"
+CASE SYSCALLS, "another number after clone's"
     mov $56, %eax
     mov $39, %eax
     syscall
     ret
 END
-CASE 0, "the number in another register"
+CASE SYSCALLS, "the number in another register"
     mov $56, %ecx
     syscall
     ret

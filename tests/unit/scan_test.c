@@ -348,8 +348,8 @@ static void test_clone_by_a_byte(void **state) {
     struct sample s;
     SAMPLE(&s, code, 0, 7, 7, 23);
     run(&s);
-    assert_int_equal(s.funcs[0].flags, CT_SCAN_CLONES);
-    assert_int_equal(s.funcs[1].flags, 0);
+    assert_int_equal(s.funcs[0].flags, CT_SCAN_CLONES | CT_SCAN_SYSCALLS);
+    assert_int_equal(s.funcs[1].flags, CT_SCAN_SYSCALLS);
     ct_scan_free(&s.scan);
 }
 

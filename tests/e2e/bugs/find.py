@@ -86,14 +86,18 @@ class Find(session_case.SessionCase):
 
     def test_hang(self):
         trace = self.spawn_hung(self.compile("silent_peer"), "working")
-        self.assertRegex(self.ask("info", trace), r"thread 1 has been in read \(called by read_answer\) for \d")
+        idle = self.ask("info", trace)
+        self.assertRegex(idle, r"thread 1 has been in read \(called by read_answer\) for \d")
+        self.assertNotIn("report --locks", idle)
         last = self.ask("replay", "--tail", "60", "--args", trace)
         self.assertRegex(last, r"ask_peer\(socket=\d+, request=40, ")
         self.assertRegex(last, r"\} \S+ m?s  read_answer  still open at the end")
 
     def test_deadlock(self):
         trace = self.spawn_hung(self.compile("two_accounts"), "the last round")
-        self.assertRegex(self.ask("info", trace), r"has been in pthread_mutex_lock \(called by transfer\) for \d")
+        idle = self.ask("info", trace)
+        self.assertRegex(idle, r"has been in pthread_mutex_lock \(called by transfer\) for \d")
+        self.assertIn("`contrail report --locks` lists who waits", idle)
         locks = self.ask("report", "--locks", trace)
         self.assertIn("Deadlock", locks)
         waits = re.findall(r"(thread \d) has waited \S+ m?s for mutex (\w+) \(0x\w+\) in transfer, "

@@ -5,6 +5,7 @@
 Usage: locks.py CONTRAIL"""
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -164,6 +165,19 @@ class Locks(session_case.SessionCase):
         self.assertRegex(self.ask(), r"Deadlock.*\n  thread 1 has waited .* for mutex gate \(0x\w+\) in main, held by "
                                      r"thread 1 since .* \(locked in main\)")
         self.check_selection(main)
+        self.check_wall_clock(wait)
+
+    def check_wall_clock(self, wait):
+        """Moments as date and time, in the text and beside those of the machine's clock."""
+        report, locks = self.report("--clock", "wall")
+        (walled,) = report["open"]
+        self.assertNotIn("time", wait)
+        for key in ("time", "held_since"):
+            self.assertRegex(walled[key], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}[+-]\d\d:\d\d$")
+        self.assertLess(walled["held_since"], walled["time"])
+        text = self.ask("--clock", "wall")
+        self.assertIn(f"since {walled['held_since']} (locked in main)", text)
+        self.assertIn(f" at {locks['gate']['waits'][0]['max_time']} in ", text)
 
     def check_selection(self, main):
         """Waits that do not fit do not count; their holders are found nevertheless."""
@@ -173,6 +187,27 @@ class Locks(session_case.SessionCase):
         self.assertEqual((locks["gate"]["calls"], locks["gate"]["waited"]), (1, 1))
         self.assertEqual(locks["gate"]["waits"][0]["holder_tid"], main)
         self.assertEqual({row["name"] for row in report["functions"]}, {"pthread_mutex_trylock"})
+
+    def test_separate_debug_file(self):
+        """Names of a stripped program: from a debug file that .gnu_debuglink names, or by the build-id."""
+        program = self.build("locks", LOCKS)
+        debug = program + ".debug"
+        for command in (["objcopy", "--only-keep-debug", program, debug], ["strip", "--strip-all", program],
+                        ["objcopy", "--add-gnu-debuglink=" + debug, program]):
+            subprocess.run(command, check=True)
+        away = os.path.join(self.dir, "away")
+        os.rename(debug, away)
+        self.record(program, options=("--detail", "always"))
+        self.assertEqual(sum(name.startswith("locks+0x") for name in self.report()[1]), 4)
+        os.rename(away, debug)
+        self.assertLessEqual({"gate", "again", "station+8", "book"}, set(self.report()[1]))
+        notes = subprocess.run(["readelf", "-n", program], capture_output=True, text=True, check=True).stdout
+        build_id = re.search(r"Build ID: (\w+)", notes)[1]
+        place = os.path.join(self.dir, "files", ".build-id", build_id[:2])
+        os.makedirs(place)
+        os.rename(debug, os.path.join(place, build_id[2:] + ".debug"))
+        self.assertNotIn("gate", self.report()[1])
+        self.assertIn("gate", self.report("--debug-dir", os.path.join(self.dir, "files"))[1])
 
     def test_without_arguments(self):
         """Times and callers, and what to do to know more."""

@@ -154,6 +154,24 @@ class Times(session_case.SessionCase):
         month = datetime.datetime.fromtimestamp(before).strftime("%Y-%m-")
         self.assertIn(month, self.read("replay", "--clock", "wall"))
 
+    def test_reports_with_the_wall_clock(self):
+        self.record(self.build("loads", LOADS))
+        lines = {line["time_ns"]: line["time"] for line in json.loads(self.read("replay", "--json", "--clock", "wall"))}
+        plain, slowest = (json.loads(self.read("report", "--slowest", "3", "--json", *words))["calls"]
+                          for words in ([], ["--clock", "wall"]))
+        self.assertNotIn("time", plain[0])
+        self.assertEqual([call["time"] for call in slowest], [lines[call["time_ns"]] for call in plain])
+        text = self.read("report", "--slowest", "3", "--clock", "wall").splitlines()
+        self.assertEqual([line.split()[0] for line in [text[0], *text[1:7:2]]],
+                         ["WHEN", *(call["time"] for call in slowest)])
+        boot = self.read("report", "--slowest", "3", "--clock", "boot").splitlines()
+        self.assertEqual([line.split()[0] for line in boot[1:7:2]],
+                         ["%d.%09d" % divmod(call["time_ns"], 10**9) for call in plain])
+        wrong = subprocess.run([session_case.CONTRAIL, "report", "--clock", "wall", self.session()],
+                               capture_output=True, text=True)
+        self.assertEqual((wrong.returncode, wrong.stdout), (64, ""))
+        self.assertIn("give it with --slowest or --locks", wrong.stderr)
+
     def test_a_range_of_the_wall_clock(self):
         self.record(self.build("loads", LOADS))
         lines = json.loads(self.read("replay", "--json", "--clock", "wall"))

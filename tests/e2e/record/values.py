@@ -125,6 +125,72 @@ class Structures(Values):
         self.assertTrue(all(value.startswith("0x") and "{" not in value for value in values), values)
 
 
+HEAP = r"""
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+struct point { int x, y; const char *name; };
+struct item { char label[16]; struct point *at; long count; };
+struct large { long first, rest[40]; };
+__attribute__((noipa)) long take(const struct point *p, struct item *i, const char *text) {
+    return p->x + i->count + (text == 0);
+}
+__attribute__((noipa)) long look(struct large *l, void *bytes) { return l->first + (bytes == 0); }
+__attribute__((noipa)) int miss(struct point *p) { return p == 0; }
+int main(void) {
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct point *p = malloc(sizeof *p), *end = (struct point *)(pages + 4096 - 8);
+    struct item *i = malloc(sizeof *i);
+    struct large *l = calloc(1, sizeof *l);
+    munmap(pages + 4096, 4096);
+    *p = (struct point){3, -4, strdup("mark")};
+    *i = (struct item){"cow", p, 5};
+    l->first = 9;
+    end->x = 11, end->y = 12; /* its name is not there */
+    take(p, i, strdup("a text"));
+    p->x = 30;
+    take(p, i, NULL);
+    look(l, p);
+    miss(end), miss(NULL), miss((struct point *)(pages + 4096)), miss((struct point *)-4096L);
+    return 0;
+}
+"""
+
+
+class Heap(Values):
+    def calls(self, *options):
+        program = self.build("heap", HEAP, "-g")
+        done, manifests = self.record(program, options=["--detail", "always", "--only", "heap", *options])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [line.split("heap", 1)[-1] for line in self.text().splitlines()]
+        return manifests[0]["detail"], {name: [line for line in lines if name + "(" in line]
+                                        for name in ("take", "look", "miss")}
+
+    def test_structs(self):
+        """Structures on the heap as they were at the call, one level deep, as far as they were captured."""
+        detail, calls = self.calls("--structs")
+        self.assertEqual((detail["strings"], detail["structs"], detail["rejected"]), (64, True, 0))
+        self.assertRegex(calls["take"][0], r'p=0x\w+ {x=3, y=-4, name=0x\w+}, '
+                         r'i=0x\w+ {label="cow", at=0x\w+, count=5}, text="a text"\)')
+        self.assertRegex(calls["take"][1], r'p=0x\w+ {x=30, y=-4, ')
+        self.assertRegex(calls["look"][0], r"l=0x\w+ {first=9, rest=\[0, 0, 0, 0, 0, 0, 0, \?, …\]}, bytes=0x\w+\)")
+        self.assertRegex(calls["miss"][0], r"p=0x\w+ {x=11, y=12, name=\?}\)")  # the page after it is not there
+        for line in calls["miss"][1:]:
+            self.assertRegex(line, r"p=0x\w+\)")
+
+    def test_sizes(self):
+        """--strings says how much; without --structs only texts are kept."""
+        detail, calls = self.calls("--structs", "--strings", "8")
+        self.assertRegex(calls["take"][0], r"p=0x\w+ {x=3, y=-4, name=\?}")
+        detail, calls = self.calls("--strings", "64")
+        self.assertNotIn("structs", detail)
+        self.assertRegex(calls["take"][0], r'p=0x\w+, i=0x\w+ {label="cow", .*}, text="a text"\)')
+
+    def test_redacted(self):
+        _, calls = self.calls("--structs", "--redact")
+        self.assertRegex(calls["take"][0], r"p=0x\w+, i=0x\w+, text=0x\w+\)")
+
+
 STRINGS = r"""
 #include <pthread.h>
 #include <stdio.h>
