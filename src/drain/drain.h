@@ -100,6 +100,7 @@ struct ct_drain {
     bool other_namespace; /* tids differ from those that we see */
     int inner_pid;        /* pid in its own namespace */
     unsigned interval_ms;
+    unsigned workers;                /* that compress blocks (trace/pack_pool.h); 0: what the machine can spare */
     uint32_t spare_threads;          /* accepted in addition to those that the kernel has made; 0: the default */
     struct ct_trace_format format;   /* of index files */
     void (*every_second)(void *arg); /* on the drain thread */
@@ -138,17 +139,17 @@ struct ct_drain {
     uint8_t *quarantined; /* by chunk: the target may still write to a slot in it */
     struct ct_event *copy;
     const uint8_t *ahead, *ahead_end; /* the memory that is read next, as far as it is not on its way to us */
-    struct ct_detail *detail;    /* NULL: no detail is captured */
-    bool finishing;              /* the target sends nothing more */
-    struct ct_drain_chunk *list; /* drain_take.c: the chunks of this pass */
-    struct ct_drain_turn *turns; /* drain_take.c: the threads that they belong to */
-    bool held_up;                /* this pass left chunks of a thread, because it has to wait for a slot */
-    uint64_t hurry_at;           /* from then on the end is fast rather than exact; 0: it is not the end yet */
-    bool hurried;                /* the call of a return is searched only among the innermost ones */
-    size_t stacks_room;          /* entries of all threads' stacks */
-    size_t gap_count;            /* of all threads */
-    uint64_t threads_allowed;    /* at most as many as the kernel can have made */
-    uint64_t made_before;        /* the kernel's count at the last look */
+    struct ct_detail *detail;         /* NULL: no detail is captured */
+    bool finishing;                   /* the target sends nothing more */
+    struct ct_drain_chunk *list;      /* drain_take.c: the chunks of this pass */
+    struct ct_drain_turn *turns;      /* drain_take.c: the threads that they belong to */
+    bool held_up;                     /* this pass left chunks of a thread, because it has to wait for a slot */
+    uint64_t hurry_at;                /* from then on the end is fast rather than exact; 0: it is not the end yet */
+    bool hurried;                     /* the call of a return is searched only among the innermost ones */
+    size_t stacks_room;               /* entries of all threads' stacks */
+    size_t gap_count;                 /* of all threads */
+    uint64_t threads_allowed;         /* at most as many as the kernel can have made */
+    uint64_t made_before;             /* the kernel's count at the last look */
     uint32_t next_id;
     uint64_t time_start, time_end; /* of events */
     uint64_t bytes_closed;
@@ -213,6 +214,8 @@ void ct_drain_measure(struct ct_drain *drain, uint64_t now);
 /* function_id of a hook; 0: none. */
 uint64_t ct_drain_function(const struct ct_drain *drain, uint32_t hook);
 
+/* A write begins or ends; `drain` is a struct ct_drain. */
+void ct_drain_writing(void *drain, bool begins);
 /* Puts events into a block that has room for them; returns how many these are. `one_by_one`: without drain_run.c, for
  * comparisons. */
 size_t ct_drain_pack(struct ct_drain *drain, struct ct_drain_thread *thread, struct ct_pack *pack,

@@ -2,6 +2,7 @@
 /* Turns slots into ATF events with time, function and depth, and measures the latency. Owner: the drain thread. */
 #include "drain/drain.h"
 #include "abi/event.h"
+#include "os/thread.h"
 #include "trace/packed_block.h"
 #include <stdlib.h>
 #include <string.h>
@@ -244,6 +245,12 @@ void ct_drain_emit(struct ct_drain *d, struct ct_drain_thread *t, const struct c
         events += older;
         count -= older;
     }
+}
+
+/* A thread that drops events meanwhile knows whether the disk is to blame, or we are. */
+void ct_drain_writing(void *arg, bool begins) {
+    struct ct_drain *d = arg;
+    __atomic_store_n(&d->lane->control->write_since, begins ? ct_os_timestamp() : 0, __ATOMIC_RELAXED);
 }
 
 /* ---- latency ---- */

@@ -249,11 +249,12 @@ static bool has_ended(const struct ct_drain *d, const struct ct_drain_thread *t)
 }
 
 static void flush_thread(struct ct_drain *d, struct ct_drain_thread *t) {
-    __atomic_store_n(&d->lane->control->write_since, ct_os_timestamp(), __ATOMIC_RELAXED);
     int status = ct_thread_writer_flush(t->writer);
-    if (t->code && !status)
+    if (t->code && !status) {
+        ct_drain_writing(d, true);
         status = ct_code_writer_flush(t->code);
-    __atomic_store_n(&d->lane->control->write_since, 0, __ATOMIC_RELAXED);
+        ct_drain_writing(d, false);
+    }
     d->error = d->error ? d->error : status;
 }
 

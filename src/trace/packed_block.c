@@ -6,11 +6,13 @@
  * alone. All events come back exactly as they were: what does not match the pattern is an odd event too. */
 #include "trace/packed_block.h"
 #include "trace/crc32.h"
+#include "trace/pack_pool.h"
 #include "trace/packed_columns.h"
 #include <lz4.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SLOTS         (2 * CT_PACK_EVENTS)
 #define SHAPE_BYTES   (3 * CT_PACK_EVENTS)
@@ -19,7 +21,7 @@
 #define NAME_BYTES    (10 * CT_PACK_EVENTS + 10)
 #define COLUMN_HEADS  64
 #define LEAST_TO_PACK 48 /* smallest column to compress */
-#define KEEP          4  /* packers kept for their next use */
+#define KEEP          12 /* packers kept for their next use: what a writer and the pool have at work */
 
 struct slot {
     uint64_t id;
@@ -289,8 +291,12 @@ void ct_pack_put(struct ct_pack *pack, const struct atf_index_event *event) {
     put_event(pack, event);
 }
 
+unsigned ct_pack_delay_us;
+
 const uint8_t *ct_pack_end(struct ct_pack *pack, uint64_t first_seq, size_t *size) {
     struct ct_pack_columns *c = &pack->columns;
+    if (ct_pack_delay_us)
+        usleep(ct_pack_delay_us);
     struct ctp_block header = {.type = CTP_EVENTS,
                                .count = c->count,
                                .first_seq = first_seq,

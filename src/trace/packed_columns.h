@@ -21,6 +21,15 @@ struct ct_pack_code {
     uint32_t bytes; /* in the column of shapes, the first one lowest; bit 16: there are two */
 };
 
+/* A block on its way through pack_pool.c, and out of it. */
+struct ct_pack_job {
+    struct ct_pack *next;
+    uint64_t first_seq;
+    const uint8_t *block;
+    size_t size;
+    bool done;
+};
+
 struct ct_pack_columns {
     uint8_t *shape, *time; /* where the next event goes */
     uint64_t first_ns, last_ns;
@@ -35,6 +44,7 @@ struct ct_pack_columns {
     bool has_codes;   /* codes[] is of this block; see ct_pack_use_codes */
     bool plain_times; /* set it before ct_pack_end: times are not compressed, which takes most of its time */
     bool stiff_times; /* after ct_pack_end: compressing them was in vain */
+    struct ct_pack_job job;
     struct ct_pack_code codes[CT_PACK_CODES];
 };
 

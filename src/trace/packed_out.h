@@ -22,7 +22,6 @@ struct ct_packed_out {
     unsigned number;          /* of this file */
     struct ct_pack *pack;     /* while something is written */
     uint64_t next_seq;        /* of the next event */
-    unsigned plain_blocks;    /* whose times are not worth a try to compress them: it was in vain */
     uint64_t closed_bytes;    /* of files before this one */
     uint64_t *stack;          /* with segments: functions of open calls, 0: not known */
     size_t depth, stack_room;

@@ -4,7 +4,6 @@
  * Each write becomes blocks at the end of the file at once: nothing waits until a block is full. Small blocks that
  * follow each other are merged now and then (packed_merge.c). They begin at `loose`. */
 #include "trace/buffers.h"
-#include "trace/packed_columns.h"
 #include "trace/packed_out.h"
 #include "trace/sink.h"
 #include <errno.h>
@@ -14,7 +13,6 @@
 #define GOOD_EVENTS  2048u       /* small blocks are merged when they have this many events together */
 #define LOOSE_BLOCKS 32u         /* or when there are this many of them */
 #define LOOSE_BYTES  (64u << 10) /* more bytes than this are left as they are */
-#define PLAIN_BLOCKS 15u         /* blocks whose times are left as they are after one whose times did not shrink */
 #define TABLE_BLOCKS 128u        /* entries of a table before it is written: there may be thousands of writers */
 
 /* ---- events ---- */
@@ -206,29 +204,16 @@ static int packed_write(void *sink, const struct atf_index_event *events, size_t
     return error;
 }
 
-/* Times that have nothing in common are tried once in a while only. */
-static const uint8_t *end_block(struct ct_packed_out *packed, struct ct_pack *pack, size_t *size) {
-    struct ct_pack_columns *c = ct_pack_columns(pack);
-    c->plain_times |= packed->plain_blocks != 0;
-    packed->plain_blocks -= packed->plain_blocks != 0;
-    bool tried = !c->plain_times && c->count >= CT_PACKED_SMALL;
-    const uint8_t *block = ct_pack_end(pack, packed->next_seq, size);
-    if (tried && c->stiff_times)
-        packed->plain_blocks = PLAIN_BLOCKS;
-    return block;
-}
-
-static int packed_write_block(void *sink, struct ct_pack *pack) {
+static int packed_write_block(void *sink, const struct ct_pack *pack, const uint8_t *block, size_t size) {
     struct ct_packed_out *packed = sink;
-    size_t size;
+    struct ctp_block header;
+    memcpy(&header, block, sizeof header);
     int error = use_file(packed);
     if (error)
         return error;
-    error = make_room(packed, ct_pack_columns(pack)->first_ns);
-    if (!error) {
-        const uint8_t *block = end_block(packed, pack, &size);
+    error = make_room(packed, header.time_first_ns);
+    if (!error)
         error = write_block(packed, pack, block, size);
-    }
     rest_file(packed);
     return error;
 }

@@ -38,6 +38,10 @@ struct ct_trace_format {
     struct ct_segments *segments; /* deletes old files (trace/segments.h); NULL: everything stays */
     uint64_t first_seq;           /* raw: position of the first event, for a trace whose older events were deleted */
     uint8_t arch;                 /* of the header, for a trace of another machine; 0: this one */
+    /* Called before and after each write, and what belongs to it: only then does the writer wait for the disk. NULL:
+     * nobody asks. */
+    void (*writing)(void *arg, bool begins);
+    void *writing_arg;
 };
 int ct_thread_writer_open_as(struct ct_thread_writer **out, struct ct_place *process, uint32_t id, uint32_t tid,
                              const struct ct_trace_format *format);
