@@ -67,12 +67,16 @@ struct ct_shm_queue {
     uint64_t free_top; /* both: number of entries; in the high half a count of changes */
     uint8_t pad0[56];
     uint64_t submits; /* agent: number of chunks that were ever submitted */
-    uint8_t pad1[56];
+    /* both: the thread that brings `submits` to this number wakes the controller, and sets CT_SHM_NO_WAKE */
+    uint64_t wake_at;
+    uint32_t wakes; /* both: a futex, which the controller sleeps on */
+    uint8_t pad1[44];
     uint64_t oldest;   /* both: number of submitted chunks that are no longer there, or will not be for long */
     uint64_t searched; /* agent: when it last searched all headers for a chunk to drop */
     uint8_t pad2[48];
 };
 _Static_assert(sizeof(struct ct_shm_queue) == 192, "three cache lines");
+#define CT_SHM_NO_WAKE          UINT64_MAX /* the controller is awake */
 #define CT_SHM_QUEUE_SIZE(room) (sizeof(struct ct_shm_queue) + (uint64_t)(room) * (sizeof(uint32_t) + sizeof(uint64_t)))
 
 /* ---- threads ---- */
@@ -113,6 +117,11 @@ _Static_assert(sizeof(struct ct_shm_thread) == 128, "two cache lines");
  * that is in use, and leaves out the part that the thread may be writing. */
 #define CT_SHM_DETAIL_CHUNK 8192u
 #define CT_SHM_SMALL_CHUNKS 2u /* of the smallest segments */
+/* Segments that are used when no memory is left while a mark is pending: they come after all others in the table, are
+ * OPEN or FREE, and have memory only once they are used. The first chunk has a slot for each of the innermost calls,
+ * by depth; the others have records that marks want, one after the other. */
+#define CT_SHM_DRY_SEGMENTS 256u
+#define CT_SHM_DRY_CHUNKS   4u
 enum ct_segment_state { CT_SEGMENT_FREE, CT_SEGMENT_OWNED, CT_SEGMENT_FROZEN, CT_SEGMENT_KEPT, CT_SEGMENT_OPEN };
 #define CT_SEGMENT_STATE(word)       ((word)&0xff)
 #define CT_SEGMENT_SLOT(word)        ((word) >> 8)
@@ -123,8 +132,8 @@ struct ct_shm_segment {
     uint32_t thread, thread_generation; /* agent: the owner */
     uint32_t chunk, chunks;             /* controller, before the start */
     uint32_t serial;                    /* agent: 1, 2, 3 ... within its thread */
-    uint64_t begin;                     /* agent: counter value, stored last when it is taken; 0: not yet */
-    uint64_t frozen;                    /* agent: counter value when it was handed over, or was full and is kept */
+    uint64_t begin;                     /* agent: another value each time it is taken, stored last; 0: not yet */
+    uint64_t filled;                    /* agent: counter value when it was last full and kept */
     uint32_t turns;                     /* agent: chunks of it that were filled, at least */
     uint32_t marks;                     /* agent: control.mark_serial when it was taken */
     uint32_t again;                     /* agent: the thread fills it again, it holds older records as well */
@@ -231,6 +240,14 @@ struct ct_shm_more_marks {
     uint32_t thread, hook; /* agent: of the last mark */
 };
 
+/* Counts of calls, when they are sampled: control.counts_offset, CT_SHM_COUNT_BANKS arrays by hook. A thread uses the
+ * bank of its slot: threads that call the same function at the same time seldom share a cache line. */
+struct ct_shm_count {
+    uint64_t calls;  /* agent */
+    uint64_t chosen; /* agent: calls when the last one was recorded because it was the function's turn */
+};
+#define CT_SHM_COUNT_BANKS 8u
+
 /* ---- requests: questions of the agent to the controller, whose answer it waits for ---- */
 
 enum ct_request_kind { CT_REQUEST_FORKED = 1, CT_REQUEST_EXEC = 2, CT_REQUEST_LOADED = 3 };
@@ -328,11 +345,14 @@ struct ct_shm_control {
     int64_t errno_offset;       /* controller, before the start: of errno from the thread pointer; 0: not known */
     uint64_t conditions_offset; /* controller, before the start */
     uint32_t strings;           /* controller, before the start: most bytes of a text; a multiple of 8; 0: none */
+    uint32_t sample;            /* controller, before the start: every Nth call is recorded; 0: all are */
+    uint64_t counts_offset;     /* controller, before the start */
     uint32_t queue_room;        /* controller, before the start: entries of each list of the queue; a power of two */
     uint64_t queue_offset;      /* controller, before the start: of struct ct_shm_queue */
     /* controller: for how long a thread may wait for a chunk, of each second, before it drops one; in counts */
     uint64_t wait_counts, wait_second;
-    uint32_t grows;             /* controller, before the start: threads begin with a small segment and take more */
+    uint32_t grows; /* controller, before the start: threads begin with a small segment and take more */
+    uint32_t dry;   /* controller, before the start: number of segments for want of memory */
 };
 _Static_assert(__builtin_offsetof(struct ct_shm_control, agent_state) == 56, "agent_state");
 _Static_assert(__builtin_offsetof(struct ct_shm_control, liveness) == 128, "liveness");

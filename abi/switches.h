@@ -5,9 +5,13 @@
 
 #include <stdint.h>
 
-#define CT_SWITCHES_FILE    "switches"
-#define CT_SWITCHES_OLD     "switches_old" /* the part before it */
-#define CT_SWITCHES_MAGIC   0x31575443u    /* "CTW1" */
+#define CT_SWITCHES_FILE   "switches"
+#define CT_SWITCHES_BEFORE "_old" /* added to the name: the part before it */
+#define CT_SWITCHES_OLD    CT_SWITCHES_FILE CT_SWITCHES_BEFORE
+/* thread_N/waits has the same format: when the thread waited for memory of the recorder. All spans are BLOCKED. */
+#define CT_WAITS_FILE       "waits"
+#define CT_WAITS_OLD        CT_WAITS_FILE CT_SWITCHES_BEFORE
+#define CT_SWITCHES_MAGIC   0x31575443u /* "CTW1" */
 #define CT_SWITCHES_VERSION 1u
 
 struct ct_switches_header {

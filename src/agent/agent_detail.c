@@ -14,6 +14,7 @@
  * segment over when it needs one, and the controller frees it when the thread has ended. There is no lock and no system
  * call, except for one look at the thread's stack when it takes its first segment. */
 #include "agent/agent_detail.h"
+#include "agent/agent_dry.h"
 #include "agent/agent_lane.h"
 #include "agent/agent_open.h"
 #include "agent/agent_values.h"
@@ -42,6 +43,7 @@ void ct_agent_detail_open(uint64_t shm) {
     detail.segments = (struct ct_shm_segment *)(shm + c->segments_offset);
     detail.segment_of_chunk = (const uint16_t *)(shm + c->segment_of_chunk_offset);
     ct_agent_marks_open(shm);
+    ct_agent_dry_open(shm);
     detail.pool = shm + c->detail_pool_offset;
     detail.pool_end = detail.pool + 2ull * BYTES * c->detail_chunk_count;
     detail.on = c->segment_count != 0;
@@ -68,10 +70,15 @@ void ct_agent_detail_begin(struct ct_block *b) {
     b->detail_home = b->detail_serial = 0;
     b->detail_open = b->detail_carried = b->detail_marking = 0;
     b->detail_first = b->detail_oldest = b->detail_kept = 0;
+    b->detail_dry = b->detail_dry_used = 0;
     b->waits = 0;
     b->ordinal = CT_TAG_STEP;
     b->stack_low = b->stack_high = 0;
     ct_agent_detail_moved(b);
+    b->sample = c->sample;
+    b->counts = c->sample ? (struct ct_shm_count *)((uint64_t)c + c->counts_offset) +
+                                (uint64_t)(b->lane_slot % CT_SHM_COUNT_BANKS) * c->hook_room
+                          : NULL;
     if (!detail.on)
         return;
     b->fn_detail = (uint64_t)&ct_agent_detail_reserve;
@@ -120,7 +127,6 @@ static void release_segment(const struct ct_block *b, uint32_t segment, uint32_t
 static void freeze_segment(const struct ct_block *b, uint32_t segment, uint32_t serial) {
     if (!is_ours(b, segment, serial))
         return;
-    detail.segments[segment].frozen = ct_os_timestamp();
     (void)change_word(b, segment, CT_SEGMENT_WORD(CT_SEGMENT_FROZEN, b->lane_slot));
 }
 
@@ -260,6 +266,11 @@ static bool is_wanted(const struct ct_shm_segment *s) {
     return is_persisting() || s->marks != __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED);
 }
 
+/* Was the event whose record is wanted now marked? (Not if a handler has made others since.) */
+static bool is_marking(const struct ct_block *b) {
+    return b->detail_marking && (b->ordinal ^ (b->detail_marking + CT_TAG_STEP)) <= CT_TAG_KIND;
+}
+
 /* How many segments are left for threads that have none at all, and for the records of marks. */
 static int32_t left_free(void) {
     const struct ct_shm_control *c = detail.control;
@@ -269,7 +280,7 @@ static int32_t left_free(void) {
 /* Moves on to a segment of the thread's own size; `any`: if there is none, to any. */
 static bool hand_over(struct ct_block *b, uint64_t cursor, uint32_t old, uint32_t old_serial, bool any) {
     uint32_t serial;
-    int32_t left = b->detail_marking && any ? 0 : left_free();
+    int32_t left = is_marking(b) && any ? 0 : left_free();
     if (__atomic_load_n(&detail.control->free_segments, __ATOMIC_RELAXED) <= left)
         return false;
     long fresh = take_segment(b, all_segments(), b->detail_home, &serial);
@@ -320,10 +331,15 @@ static void take_open_segment(struct ct_block *b) {
         b->detail_open = (uint32_t)taken + 1;
 }
 
-/* `chunk` is about to be overwritten; `after` is the one that was filled after it, if that is known. */
-static void carry_open_calls(struct ct_block *b, uint32_t chunk, uint32_t after, bool known) {
-    const struct ct_shm_detail *newer = (const struct ct_shm_detail *)start_of(after);
-    struct ct_agent_old_chunk old = {start_of(chunk), known ? newer->stamp : ct_os_timestamp(), known};
+/* Time of the first record in a chunk. */
+static uint64_t time_of(uint32_t chunk) {
+    return ((const struct ct_shm_detail *)start_of(chunk))->stamp;
+}
+
+/* `chunk` is about to be overwritten: its records are older than `until`. `exact`: this is the time of the record that
+ * follows them. */
+static void carry_open_calls(struct ct_block *b, uint32_t chunk, uint64_t until, bool exact) {
+    struct ct_agent_old_chunk old = {start_of(chunk), until, exact};
     const struct ct_shm_segment *s = b->detail_open ? &detail.segments[b->detail_open - 1] : NULL;
     if (s)
         ct_agent_open_trim(b, start_of(s->chunk));
@@ -386,7 +402,7 @@ static void keep_segment(struct ct_block *b, uint32_t segment, uint32_t serial, 
     struct ct_shm_segment *s = &detail.segments[segment];
     if (!is_ours(b, segment, serial))
         return;
-    s->frozen = ct_os_timestamp();
+    s->filled = ct_os_timestamp();
     s->next = next + 1;
     if (!change_word(b, segment, CT_SEGMENT_WORD(CT_SEGMENT_KEPT, b->lane_slot)))
         return;
@@ -443,8 +459,8 @@ static bool fill_again(struct ct_block *b, uint64_t cursor, uint32_t old, uint32
     s->turns = 0;
     s->again = 1;
     s->marks = __atomic_load_n(&detail.control->mark_serial, __ATOMIC_RELAXED);
-    __atomic_store_n(&s->begin, ct_os_timestamp(), __ATOMIC_RELEASE); /* acquired by the controller */
-    carry_open_calls(b, s->chunk, s->chunk + 1, true);
+    __atomic_store_n(&s->begin, s->begin + 1, __ATOMIC_RELEASE); /* acquired by the controller */
+    carry_open_calls(b, s->chunk, time_of(s->chunk + 1), true);
     if (move_cursor(b, cursor, segment, 0))
         keep_segment(b, old, old_serial, segment);
     else
@@ -462,8 +478,8 @@ static bool move_on(struct ct_block *b, uint64_t cursor, uint32_t segment, uint3
     if (h.oldest < 0 && !is_chunk_needed(b, next))
         return false;
     uint32_t share = __atomic_load_n(&c->share, __ATOMIC_RELAXED), has = h.count + (segment < c->large);
-    bool needed = h.oldest < 0 || is_chunk_needed(b, detail.segments[h.oldest].chunk);
-    if (needed && has < share && grow_history(b, cursor, segment, serial))
+    if (has < share && (h.oldest < 0 || is_chunk_needed(b, detail.segments[h.oldest].chunk)) &&
+        grow_history(b, cursor, segment, serial))
         return true;
     if (h.oldest >= 0 && (has > share || (uint32_t)h.oldest >= c->large)) { /* others need it */
         (void)change_kept(b, (uint32_t)h.oldest, CT_SEGMENT_FROZEN);
@@ -485,8 +501,10 @@ static void overwrite_oldest(struct ct_block *b, uint64_t cursor, uint32_t segme
     struct ct_shm_segment *s = &detail.segments[segment];
     uint32_t end = s->chunk + s->chunks, next = chunk + 1 == end ? s->chunk : chunk + 1;
     bool full = s->turns + 1 >= s->chunks;
-    if (full || s->again)
-        carry_open_calls(b, next, next + 1 == end ? s->chunk : next + 1, full || next + 1 < end);
+    if (full || (s->again && next + 1 < end))
+        carry_open_calls(b, next, time_of(next + 1 == end ? s->chunk : next + 1), true);
+    else if (s->again)
+        carry_open_calls(b, next, s->filled, false);    /* what follows is in another segment */
     __atomic_fetch_add(&s->turns, 1, __ATOMIC_RELAXED); /* first: too many is better than too few */
     (void)move_cursor(b, cursor, segment, next - s->chunk);
 }
@@ -534,8 +552,7 @@ static bool find_segment(struct ct_block *b, uint64_t cursor) {
     return true;
 }
 
-uint64_t ct_agent_detail_reserve(uint64_t size) {
-    struct ct_block *b = ct_block_found();
+uint64_t ct_agent_detail_room(struct ct_block *b, uint64_t size) {
     uint64_t at = 0;
     for (;;) {
         uint64_t cursor = __atomic_load_n(&b->detail_cursor, __ATOMIC_RELAXED);
@@ -556,7 +573,14 @@ uint64_t ct_agent_detail_reserve(uint64_t size) {
             }
         }
     }
-    b->detail_marking = 0;
     ct_agent_lane_wait_end(b);
+    return at;
+}
+
+uint64_t ct_agent_detail_reserve(uint64_t size) {
+    struct ct_block *b = ct_block_found();
+    uint64_t at = ct_agent_detail_room(b, size);
+    if (!at && b->detail_cursor) /* not in a forked child */
+        at = ct_agent_dry_reserve(b, size, is_marking(b));
     return at;
 }

@@ -16,7 +16,9 @@ void ct_agent_detail_begin(struct ct_block *b);
 /* Its thread pointer has changed. */
 void ct_agent_detail_moved(struct ct_block *b);
 
-/* Called by stubs: room for a record of `size` bytes, or 0 when there is none. */
+/* Room for a record of `size` bytes, or 0 when there is none. */
+uint64_t ct_agent_detail_room(struct ct_block *b, uint64_t size);
+/* Called by stubs: room for the record of the event that was just recorded, or 0 when there is none. */
 uint64_t ct_agent_detail_reserve(uint64_t size);
 /* Called by stubs when triggers wait for the function; `value` is the return value. Of a call, `slot` and `frame` lead
  * to its arguments (hook/frame.h). */

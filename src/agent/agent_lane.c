@@ -379,6 +379,15 @@ static bool worth_waiting(void) {
     return false;
 }
 
+/* It sleeps, and a part of the lane is full. One thread wakes it. */
+static void wake_controller(void) {
+    if (ct_os_is_silent() ||
+        __atomic_exchange_n(&lane.queue->wake_at, CT_SHM_NO_WAKE, __ATOMIC_ACQ_REL) == CT_SHM_NO_WAKE)
+        return;
+    __atomic_fetch_add(&lane.queue->wakes, 1, __ATOMIC_RELEASE);
+    ct_os_wake(&lane.queue->wakes);
+}
+
 /* Unless the controller has already seen that the chunk is full. `generation`: from when it was known to be ours. */
 static void submit_chunk(uint32_t chunk, uint32_t generation) {
     struct ct_shm_chunk *c = &lane.chunks[chunk];
@@ -394,6 +403,8 @@ static void submit_chunk(uint32_t chunk, uint32_t generation) {
     }
     uint64_t at = __atomic_fetch_add(&lane.queue->submits, 1, __ATOMIC_ACQ_REL);
     __atomic_store_n(&lane.submitted[at & (lane.room - 1)], (uint64_t)generation << 32 | chunk, __ATOMIC_RELEASE);
+    if (at + 1 >= __atomic_load_n(&lane.queue->wake_at, __ATOMIC_RELAXED))
+        wake_controller();
 }
 
 /* Generation of the chunk that the cursor is past the end of. */
@@ -418,10 +429,10 @@ static uint64_t last_number(uint64_t cursor) {
     return (cursor & ~NO_CHUNK) >> NUMBER_SHIFT;
 }
 
-/* A call's frame is on the shadow stack before its event is. */
+/* A call's frame is on the shadow stack before its event is; a return's may be gone (ct_hook_leave_slow). */
 static uint32_t open_frames(const struct ct_block *b, uint32_t kind) {
     uint32_t frames = (uint32_t)(b->top - b->base) - 1;
-    return kind == CT_EVENT_CALL && frames ? frames - 1 : frames;
+    return kind == CT_EVENT_CALL && frames ? frames - 1 : frames + b->popped;
 }
 
 /* Puts a fresh chunk in place of the full one. */

@@ -2,6 +2,7 @@
 /* Marks: triggers on functions, evaluated at the call or return itself. See agent_detail.h, and abi/shm_abi.h for the
  * ring of marks. */
 #include "agent/agent_detail.h"
+#include "agent/agent_dry.h"
 #include "agent/agent_values.h"
 #include "hook/frame.h"
 #include "os/os.h"
@@ -59,7 +60,7 @@ static void write_mark(struct ct_block *b, uint32_t bit, const struct ct_detail_
         mark_more(b, bit, note);
     }
     /* Both: what is there now is kept, and so is what comes until the controller has seen the mark. */
-    b->detail_marking = 1;
+    b->detail_marking = note->tag;
     __atomic_fetch_add(&c->mark_serial, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&c->persisting, 1, __ATOMIC_RELAXED);
 }
@@ -145,8 +146,11 @@ void ct_agent_detail_mark(const struct ct_detail_note *note, uint64_t value, uin
     struct moment m = {b, note, value, slot, frame, (note->tag & CT_TAG_KIND) == CT_EVENT_RETURN};
     for (unsigned rules = b->rules[note->hook] & CT_RULE_TRIGGERS; rules; rules &= rules - 1) {
         uint32_t bit = (uint32_t)__builtin_ctz(rules);
-        if (trigger_fires(&m, bit))
-            write_mark(b, bit, note, value);
+        if (!trigger_fires(&m, bit))
+            continue;
+        if (b->detail_marking != note->tag)
+            ct_agent_dry_keep_call(b, note);
+        write_mark(b, bit, note, value);
     }
     if (note->tag >= CT_TAG_STEP)
         capture_values(&m, b);

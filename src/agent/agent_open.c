@@ -2,13 +2,16 @@
 /* See agent_open.h. A handler that comes meanwhile does the same work on the same frames: what it copies is equal, so
  * nothing is locked. The thread's number of slots in use may be too low afterwards; the next look puts it right. */
 #include "agent/agent_open.h"
-#include "abi/shm_abi.h"
 
 #define BYTES CT_SHM_DETAIL_CHUNK
 
 /* When the frame was entered: what a word of CT_ENTERED_BITS has of the time. */
 static uint64_t time_in(uint64_t word) {
     return word & ((1ull << CT_ENTERED_BITS) - 1) & ~1ull;
+}
+
+bool ct_agent_open_is_of(const struct ct_shm_detail *r, uint64_t word) {
+    return time_in(r->stamp) == time_in(word);
 }
 
 static uint64_t entered(const struct ct_shadow *e) {
@@ -59,7 +62,7 @@ static const struct ct_shm_detail *find_record(const struct ct_block *b, uint64_
 }
 
 /* The check word is cleared first and stored last: the controller takes what has the same one before and after. */
-static void copy_record(struct ct_shm_detail *to, const struct ct_shm_detail *from, uint64_t size) {
+void ct_agent_open_copy(struct ct_shm_detail *to, const struct ct_shm_detail *from, uint64_t size) {
     volatile uint64_t *out = (volatile uint64_t *)to; /* volatile: must not become a call of memcpy */
     const uint64_t *in = (const uint64_t *)from;
     __atomic_store_n(&to->check, 0, __ATOMIC_SEQ_CST);
@@ -81,7 +84,7 @@ void ct_agent_open_carry(struct ct_block *b, const struct ct_agent_old_chunk *ch
         const struct ct_shadow *e = &b->base[i + 1];
         const struct ct_shm_detail *r = e->data & 1 ? find_record(b, chunk->start, entered(e)) : NULL;
         if (r)
-            copy_record(slot_at(b, slots, i), r, b->call_size);
+            ct_agent_open_copy(slot_at(b, slots, i), r, b->call_size);
         else if (chunk->exact || !(e->data & 1))
             leave_empty(slot_at(b, slots, i), entered(e));
         else

@@ -8,6 +8,7 @@
 #ifndef CT_AGENT_AGENT_OPEN_H
 #define CT_AGENT_AGENT_OPEN_H
 
+#include "abi/shm_abi.h"
 #include "hook/runtime.h"
 #include <stdbool.h>
 
@@ -22,6 +23,10 @@ struct ct_agent_old_chunk {
 bool ct_agent_open_has(const struct ct_block *b, const struct ct_agent_old_chunk *chunk);
 /* Copies the records of such calls. `slots`: the first chunk of the OPEN segment, which has `chunks`. */
 void ct_agent_open_carry(struct ct_block *b, const struct ct_agent_old_chunk *chunk, uint64_t slots, uint32_t chunks);
+/* Is this the record of the call whose frame has this word (when it was entered)? */
+bool ct_agent_open_is_of(const struct ct_shm_detail *record, uint64_t word);
+/* Copies a record to a place that the controller may be reading. */
+void ct_agent_open_copy(struct ct_shm_detail *to, const struct ct_shm_detail *from, uint64_t size);
 /* Forgets slots of calls that have returned. */
 void ct_agent_open_trim(struct ct_block *b, uint64_t slots);
 

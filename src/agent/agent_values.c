@@ -100,7 +100,7 @@ void ct_agent_values_capture(struct ct_block *b, const struct ct_detail_note *no
     uint32_t size = least(used);
     if ((!count && !reals) || note->hook >= CT_VALUES_HOOKS || size > CT_VALUES_MOST)
         return;
-    uint64_t at = ct_agent_detail_reserve(size), place = at + CT_VALUES_HEAD;
+    uint64_t at = ct_agent_detail_room(b, size), place = at + CT_VALUES_HEAD;
     if (!at)
         return;
     if (reals)

@@ -6,6 +6,7 @@
 #include "cli/info_idle.h"
 #include "cli/info_skipped.h"
 #include "cli/info_tree.h"
+#include "cli/left_out.h"
 #include "cli/reading.h"
 #include "report/info.h"
 #include "report/select.h"
@@ -78,6 +79,11 @@ static void print_waits(const struct page *p) {
         print_label(p, "Waited");
         ct_printer_format(p->printer, "%s of it a thread waited for the recorder: no call's time includes that\n",
                           ct_text_time(a, info->waited_ns));
+    }
+    if (info->memory_waited_ns) {
+        print_label(p, "Waited");
+        ct_printer_format(p->printer, "%s in all threads waited for memory: no call's time includes that\n",
+                          ct_text_time(a, info->memory_waited_ns));
     }
     if (info->waits_more) {
         print_label(p, "Waited");
@@ -225,6 +231,15 @@ static void print_numbers(const struct page *p) {
         print_stalk(p);
     else
         print_coverage(p);
+    if (info->sampled) {
+        print_label(p, "Sampled");
+        ct_printer_format(p->printer, "every %sth call of a function was recorded, with all that it called\n",
+                          ct_text_count(a, info->sampled));
+    }
+    if (info->left_out.budget) {
+        print_label(p, "Budget");
+        ct_left_out_print_budget(p->printer, &info->left_out);
+    }
     if (info->latency_samples) {
         print_label(p, "Latency");
         ct_printer_format(p->printer, "p50 %s, p99 %s, max %s from capture to disk\n",
@@ -235,6 +250,13 @@ static void print_numbers(const struct page *p) {
         print_label(p, "Clock");
         ct_printer_format(p->printer, "fast: times of calls and returns are late by at most %s (99 %% by at most %s)\n",
                           ct_text_time(a, info->late_ns), ct_text_time(b, info->late_p99_ns));
+    }
+    if (info->drain_ran_ns) {
+        print_label(p, "Writing");
+        ct_printer_format(p->printer, "%s of a processor, %s of what it needed%s\n",
+                          ct_text_time(a, info->drain_ran_ns),
+                          ct_text_percent(b, info->drain_ran_ns, info->drain_ran_ns + info->drain_queued_ns),
+                          info->drain_raised ? ", with a better priority" : "");
     }
     if (info->plan_ns || info->pause_ns) {
         print_label(p, "Start");

@@ -2,6 +2,7 @@
 /* Collects facts about this machine and about ourselves, on the caller's thread. Tracing is tried on a child, which is
  * gone when ct_doctor_collect returns. */
 #include "doctor/doctor.h"
+#include "drain/switches.h"
 #include "plan/target_plan.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -148,6 +149,9 @@ static void collect_kernel(struct ct_doctor_facts *f) {
             f->kernel_major = f->kernel_minor = 0;
     }
     try_calls(f);
+    f->switches_error = ct_switches_try(false);
+    f->switches_whole_error = ct_switches_try(true);
+    f->processors = (unsigned)sysconf(_SC_NPROCESSORS_CONF);
 }
 
 /* ---- directories ---- */

@@ -53,6 +53,9 @@ struct ct_doctor_facts {
     char kernel[65];
     unsigned kernel_major, kernel_minor;
     bool pidfd_open, pidfd_getfd, memfd, wipe_on_fork, fsgsbase;
+    int switches_error;       /* errno of asking the kernel for switches of a process of ours, for --cpu; 0: it works */
+    int switches_whole_error; /* ... for those of whole processors */
+    unsigned processors;
     bool constant_tsc, nonstop_tsc;
     char clock_source[32]; /* "": unknown */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Judges what the facts mean for a recording, and what helps. Facts in, sentences out: it reads nothing itself. */
 #include "doctor/doctor.h"
+#include "drain/switches.h"
 #include "isa/machine.h"
 #include "trace/place.h"
 #include <contrail/status.h>
@@ -11,6 +12,7 @@
 #define MIB (1ull << 20)
 #define GIB (1ull << 30)
 enum { MIN_FILES = 64, MIN_SPACE_MIB = 512 };  /* for lanes, libraries and stubs of a usual recording */
+enum { OWN_FILES = 64 };                       /* that a recording opens besides those for switches */
 enum { MIN_MEMORY_MIB = 160, MIN_TASKS = 32 }; /* lanes of the usual size fit into half of it; our own threads */
 
 static struct ct_doctor_check *add_check(struct ct_doctor_report *r, const char *name, enum ct_doctor_level level,
@@ -117,7 +119,7 @@ static void judge_limits(const struct ct_doctor_facts *f, struct ct_doctor_repor
     if (f->locked_memory == CT_DOCTOR_UNLIMITED)
         add_check(r, "locked memory", CT_DOCTOR_OK, "", "not limited");
     else
-        add_check(r, "locked memory", CT_DOCTOR_OK, "", "limited to %llu KiB; recording locks none",
+        add_check(r, "locked memory", CT_DOCTOR_OK, "", "limited to %llu KiB; recording locks none, except with --cpu",
                   (unsigned long long)(f->locked_memory / 1024));
     if (f->open_files == CT_DOCTOR_UNLIMITED)
         add_check(r, "open files", CT_DOCTOR_OK, "", "not limited");
@@ -170,6 +172,22 @@ static void judge_clock(const struct ct_doctor_facts *f, struct ct_doctor_report
     else
         add_check(r, "clock", CT_DOCTOR_OK, "", "invariant time stamp counter%s",
                   f->clock_source[0] ? ", which the kernel uses too" : "");
+}
+
+/* Without it everything but --cpu works, so it is never a problem. */
+static void judge_switches(const struct ct_doctor_facts *f, struct ct_doctor_report *r) {
+    uint64_t needed = (uint64_t)f->target.threads * f->processors + OWN_FILES;
+    struct ct_switches_refusal refusal = ct_switches_refusal(f->switches_error);
+    if (f->switches_error)
+        add_check(r, "time on CPUs", CT_DOCTOR_WARNING, refusal.remedy, "--cpu has no effect: %s",
+                  refusal.cause ? refusal.cause : strerror(f->switches_error));
+    else if (f->switches_whole_error && needed > f->open_files)
+        add_check(r, "time on CPUs", CT_DOCTOR_WARNING,
+                  "raise `ulimit -n`, run contrail as root, or set /proc/sys/kernel/perf_event_paranoid to 0",
+                  "--cpu has no effect: it needs %llu open files for the %u threads of the process",
+                  (unsigned long long)needed, f->target.threads);
+    else
+        add_check(r, "time on CPUs", CT_DOCTOR_OK, "", "perf_event_open works: --cpu records when threads run");
 }
 
 /* ---- directories ---- */
@@ -306,6 +324,7 @@ void ct_doctor_judge(const struct ct_doctor_facts *facts, struct ct_doctor_repor
     judge_overcommit(facts, report);
     judge_kernel(facts, report);
     judge_clock(facts, report);
+    judge_switches(facts, report);
     judge_directories(facts, report);
     if (!facts->target.pid)
         return;

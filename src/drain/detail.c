@@ -132,6 +132,29 @@ static void note_cut(struct ct_drain *drain, struct ct_drain_thread *t, uint64_t
         ct_windows_short(drain->windows);
 }
 
+/* Takes records that are not in a row with the others, up to a position. */
+static void take_late(struct ct_drain *drain, struct ct_drain_thread *t, uint64_t before) {
+    struct ct_windows *w = drain->windows;
+    struct ct_detail_late late;
+    while (ct_detail_next_late(&t->detail, before, &late)) {
+        bool inside = ct_windows_wants(w, late.ns);
+        if (inside && late.number > t->detail.last_number)
+            count_missing(drain, &t->detail, late.number, late.ns);
+        if (late.number > t->detail.last_number) {
+            t->detail.last_number = late.number;
+            t->detail.last_ns = late.ns;
+        }
+        if (late.seq >= t->detail.next_seq) {
+            write_record(drain, t, late.record, late.number, late.seq, late.ns);
+            if (inside)
+                ct_windows_persisted(w, late.ns);
+            else
+                ct_windows_kept(w, late.ns);
+        }
+        free(late.record);
+    }
+}
+
 /* Takes a thread's next record. Returns false if it has to wait: its event is not drained yet, or it may be wanted
  * later and stays where it is (`stays`). `cut`: older records were overwritten; this is reported with the record's
  * time, and cleared. */
@@ -155,6 +178,7 @@ static bool take_record(struct ct_drain *drain, struct ct_drain_thread *t, size_
             return false;
         ct_windows_lost(w, ns); /* a window that wants it later is reported as short */
     }
+    take_late(drain, t, seq);
     if (inside)
         count_missing(drain, &t->detail, number, ns);
     t->detail.last_number = number;
@@ -226,6 +250,25 @@ static void take_carried(struct ct_drain *drain, struct ct_drain_thread *t, uint
             t->detail.last_number = number;
             t->detail.last_ns = 0;
         }
+    }
+}
+
+/* Notes records for which the thread had no memory, if they are wanted: they come among the others. */
+static void note_dry(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t segment) {
+    const struct ct_detail *d = drain->detail;
+    uint32_t chunk, chunks;
+    size_t count = ct_detail_find(drain, t, segment, 0, false);
+    ct_lane_segment(drain->lane, segment, &chunk, &chunks);
+    for (size_t i = 0; i < count; i++) {
+        const struct ct_shm_detail *in = ct_detail_record(d, i);
+        uint32_t offset = d->places[i].offset;
+        const uint8_t *source = ct_lane_detail_chunk(drain->lane, chunk + offset / BYTES) + offset % BYTES;
+        struct ct_detail_late late = {.number = d->places[i].number};
+        if (d->places[i].values || __atomic_load_n((const uint64_t *)source, __ATOMIC_ACQUIRE) != in->check ||
+            !find_event(t, late.number, in->stamp, &late.seq, &late.ns) || late.seq < t->detail.next_seq)
+            continue;
+        if (ct_windows_wants(drain->windows, late.ns) || ct_detail_is_kept(&t->detail, late.number))
+            ct_detail_add_late(&t->detail, &late, in, ct_detail_record_size(drain->lane, in));
     }
 }
 
@@ -316,6 +359,11 @@ static void take_open(struct ct_drain *drain) {
         if (t && ct_detail_keeps_calls(&t->detail))
             take_carried(drain, t, i);
     }
+    for (uint32_t i = drain->lane->segment_count; i < drain->lane->segment_count + drain->lane->dry_count; i++) {
+        struct ct_drain_thread *t = ct_detail_thread_of(drain, i, CT_SEGMENT_OPEN);
+        if (t && t->writer)
+            note_dry(drain, t, i);
+    }
     for (struct ct_drain_thread *t = drain->threads; t; t = t->next)
         if (t->writer)
             take_saved(drain, t, UINT64_MAX);
@@ -337,8 +385,12 @@ static bool take_all(struct ct_drain *drain, bool look, uint64_t now_ns) {
         take_open(drain);
     if (!take_full(drain, look))
         return false;
-    if (look)
-        take_owned(drain, now_ns);
+    if (!look)
+        return true;
+    take_owned(drain, now_ns);
+    for (struct ct_drain_thread *t = drain->threads; t; t = t->next)
+        if (t->writer)
+            take_late(drain, t, UINT64_MAX);
     return true;
 }
 
@@ -465,7 +517,7 @@ void ct_detail_finish(struct ct_drain *drain) {
 /* Could a mark still want records of this thread, which has ended? What led to the mark may have happened in it. */
 static bool may_be_wanted(const struct ct_drain *drain, struct ct_drain_thread *t) {
     const struct ct_lane *lane = drain->lane;
-    uint32_t all = lane->detail_grows ? lane->segments_of_class[CT_LANE_CLASSES - 1] : lane->segment_count;
+    uint32_t all = lane->segment_count - (lane->detail_grows ? lane->segments_of_class[0] : 0);
     uint64_t now = ct_clock_now();
     if (!t->detail.ended_at)
         t->detail.ended_at = now;
@@ -479,16 +531,19 @@ bool ct_detail_retire(struct ct_drain *drain, struct ct_drain_thread *t, uint32_
         return true;
     if (t && t->detail.newest && may_be_wanted(drain, t))
         return false;
-    for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
+    for (uint32_t i = 0; i < drain->lane->segment_count + drain->lane->dry_count; i++) {
         uint32_t word = word_of(drain->lane, i);
         if (CT_SEGMENT_STATE(word) == CT_SEGMENT_FREE || CT_SEGMENT_SLOT(word) != slot)
             continue;
+        if (t && t->writer && i >= drain->lane->segment_count)
+            note_dry(drain, t, i);
         if (t && CT_SEGMENT_STATE(word) != CT_SEGMENT_OPEN &&
             ct_detail_thread_of(drain, i, CT_SEGMENT_STATE(word)) == t)
             (void)take_segment(drain, t, i, false, false);
         ct_lane_free_segment(drain->lane, i);
     }
     if (t) {
+        take_late(drain, t, UINT64_MAX);
         count_tail(drain, t);
         ct_windows_thread_ended(drain->windows, t->tid, t->last_ns);
     }

@@ -157,6 +157,17 @@ bool ct_detail_keeps_calls(const struct ct_detail_thread *thread);
 void ct_detail_save(struct ct_detail_thread *thread, uint64_t number, const struct ct_shm_detail *record, size_t size);
 /* Takes the next such copy that is kept and whose position is before this one; free it. NULL: there is none. */
 struct ct_shm_detail *ct_detail_saved(struct ct_detail_thread *thread, uint64_t before, uint64_t *seq, uint64_t *ns);
+
+/* A wanted record that is not in a row with the others: its thread had no memory for it. */
+struct ct_detail_late {
+    uint64_t number, seq, ns;
+    struct ct_shm_detail *record; /* ours */
+};
+/* Adds a copy of the record, unless there is one. */
+void ct_detail_add_late(struct ct_detail_thread *thread, const struct ct_detail_late *late,
+                        const struct ct_shm_detail *record, size_t size);
+/* Takes the next one before this position; free its record. */
+bool ct_detail_next_late(struct ct_detail_thread *thread, uint64_t before, struct ct_detail_late *late);
 void ct_detail_free_calls(struct ct_detail_thread *thread);
 
 /* ---- detail_runs.c ---- */
@@ -181,6 +192,7 @@ static inline const struct ct_shm_detail *ct_detail_record(const struct ct_detai
 }
 /* Bytes of the record of a call. */
 size_t ct_detail_call_size(const struct ct_lane *lane);
+size_t ct_detail_record_size(const struct ct_lane *lane, const struct ct_shm_detail *record);
 /* Finds all records of the thread with numbers above `last` and puts them into places[], sorted by number. `live`: the
  * thread may be filling the segment. */
 size_t ct_detail_find(struct ct_drain *drain, const struct ct_drain_thread *thread, uint32_t segment, uint64_t last,

@@ -56,6 +56,10 @@ size_t ct_detail_call_size(const struct ct_lane *lane) {
     return record_size(lane, CT_EVENT_CALL, 0);
 }
 
+size_t ct_detail_record_size(const struct ct_lane *lane, const struct ct_shm_detail *record) {
+    return record_size(lane, record->tag, record->hook);
+}
+
 static uint32_t largest_record(const struct ct_lane *lane) {
     uint32_t call = record_size(lane, CT_EVENT_CALL, 0), piece = (uint32_t)sizeof(struct ct_shm_piece) + lane->strings;
     uint32_t values = CT_VALUES_HEAD + (lane->strings ? (uint32_t)CT_TRIGGER_ARGUMENTS * piece : 0);

@@ -13,8 +13,9 @@
 #define OPEN       64u /* the outermost calls of a thread: what its agent has slots for */
 #define CLOSED     64u /* calls that have returned, after LONG records or more: a ring */
 #define LONG       256u
-#define JUST       16u /* the last calls that have returned: a ring */
-#define MARKED     16u /* returns that are marks */
+#define JUST       16u  /* the last calls that have returned: a ring */
+#define MARKED     16u  /* returns that are marks */
+#define LATE       256u /* records that are not in a row with the others */
 #define MOST_CALLS (OPEN + CLOSED + JUST + MARKED)
 
 struct call {
@@ -46,6 +47,8 @@ struct ct_detail_calls {
     uint64_t first_mark, last_mark; /* numbers of records that are marks; 0: none */
     struct saved saved[OPEN];       /* records of open calls that nobody wanted yet, in order */
     size_t saved_count;
+    struct ct_detail_late late[LATE]; /* in order */
+    size_t late_count;
     /* of marks whose records are not taken yet */
     struct call kept[MOST_CALLS]; /* in order of numbers */
     size_t kept_count;
@@ -244,7 +247,37 @@ struct ct_shm_detail *ct_detail_saved(struct ct_detail_thread *t, uint64_t befor
     return NULL;
 }
 
+/* ---- records for which there was no memory ---- */
+
+void ct_detail_add_late(struct ct_detail_thread *t, const struct ct_detail_late *late,
+                        const struct ct_shm_detail *record, size_t size) {
+    struct ct_detail_calls *c = calls_of(t);
+    size_t at = c ? c->late_count : 0;
+    while (at && c->late[at - 1].seq > late->seq)
+        at--;
+    if (!c || c->late_count == LATE || (at && c->late[at - 1].seq == late->seq))
+        return;
+    struct ct_shm_detail *copy = malloc(size);
+    if (!copy)
+        return;
+    memcpy(copy, record, size);
+    memmove(&c->late[at + 1], &c->late[at], (c->late_count++ - at) * sizeof *c->late);
+    c->late[at] = (struct ct_detail_late){late->number, late->seq, late->ns, copy};
+}
+
+bool ct_detail_next_late(struct ct_detail_thread *t, uint64_t before, struct ct_detail_late *late) {
+    struct ct_detail_calls *c = t->calls;
+    if (!c || !c->late_count || c->late[0].seq >= before)
+        return false;
+    *late = c->late[0];
+    memmove(&c->late[0], &c->late[1], --c->late_count * sizeof *c->late);
+    return true;
+}
+
 void ct_detail_free_calls(struct ct_detail_thread *t) {
+    struct ct_detail_late late;
+    while (ct_detail_next_late(t, UINT64_MAX, &late))
+        free(late.record);
     while (t->calls && t->calls->saved_count)
         drop_saved(t->calls, t->calls->saved_count - 1);
     free(t->calls);

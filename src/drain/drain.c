@@ -4,7 +4,6 @@
 #include "os/thread.h"
 #include "trace/pack_pool.h"
 #include <contrail/status.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +89,7 @@ static void count_thread(struct ct_session_statistics *s, const struct ct_drain_
     s->guarded_calls += t->guarded_calls;
     s->bytes_written += t->writer ? ct_thread_writer_bytes(t->writer) : t->bytes;
     s->bytes_written += t->code ? ct_code_writer_bytes(t->code) : t->code_bytes;
+    s->waited_ns += t->waits.ns;
     s->threads_seen++;
     s->threads_alive += t->writer && !t->ended;
     s->detail_events += t->detail.written;
@@ -127,10 +127,11 @@ static void publish_statistics(struct ct_drain *d) {
 
 /* ---- the thread ---- */
 
-/* Returns false if it is time to finish. */
-static bool pause_for(struct ct_drain *d, unsigned ms) {
-    struct pollfd p = {.fd = d->stop_fd, .events = POLLIN};
-    return poll(&p, 1, (int)ms) <= 0;
+static void apply_wait(struct ct_drain *d) {
+    double hz = ct_clock_hz(d->clock);
+    unsigned ms = __atomic_load_n(&d->wait_ms, __ATOMIC_RELAXED);
+    __atomic_store_n(&d->lane->control->wait_second, (uint64_t)hz, __ATOMIC_RELAXED);
+    __atomic_store_n(&d->lane->control->wait_counts, (uint64_t)(hz * ms / 1000), __ATOMIC_RELAXED);
 }
 
 static void drain_until_stopped(struct ct_drain *d) {
@@ -141,6 +142,8 @@ static void drain_until_stopped(struct ct_drain *d) {
         now = ct_clock_now();
         if (now - calibrated > CALIBRATE_NS) {
             ct_clock_calibrate(d->clock);
+            apply_wait(d);
+            ct_drain_pace_measure(d);
             calibrated = now;
             publish_statistics(d);
         }
@@ -157,7 +160,7 @@ static void drain_until_stopped(struct ct_drain *d) {
         pause_ms = (ct_drain_is_short(d) && d->found) || (d->detail && d->detail->more) ? 0
                    : idle > IDLE_PASSES                                                 ? d->interval_ms * IDLE_FACTOR
                                                                                         : d->interval_ms;
-    } while (pause_for(d, pause_ms));
+    } while (ct_drain_sleep(d, pause_ms));
 }
 
 static void finish_drain(struct ct_drain *d) {
@@ -190,8 +193,10 @@ static void *run_drain(void *arg) {
     __atomic_store_n(&d->held, held ? held : 1, __ATOMIC_RELEASE);
     if (!held) {
         ct_pack_pool_open(d->workers ? d->workers : ct_pack_pool_spare());
+        ct_drain_pace_begin(d);
         drain_until_stopped(d);
         finish_drain(d);
+        ct_drain_pace_end(d);
         ct_pack_pool_close();
         ct_lane_release(d->lane);
     }
@@ -226,6 +231,10 @@ static void start_ticker(struct ct_drain *d) {
         (void)ct_ticker_start(&d->ticker);
 }
 
+void ct_drain_set_wait(struct ct_drain *d, unsigned ms) {
+    __atomic_store_n(&d->wait_ms, ms, __ATOMIC_RELAXED);
+}
+
 int ct_drain_start(struct ct_drain *d) {
     const struct ct_lane *lane = d->lane;
     d->threads_end = &d->threads;
@@ -234,6 +243,7 @@ int ct_drain_start(struct ct_drain *d) {
     d->format.writing = ct_drain_writing;
     d->format.writing_arg = d;
     d->lane->control->slow_write = (uint64_t)(ct_clock_hz(d->clock) * SLOW_WRITE_S);
+    apply_wait(d);
     d->by_slot = calloc(lane->thread_capacity, sizeof(struct ct_drain_thread *));
     d->quarantined = calloc(lane->chunk_count, 1);
     d->copy = malloc(lane->chunk_bytes);
@@ -263,9 +273,8 @@ int ct_drain_finish(struct ct_drain *d) {
     if (!d->running)
         return d->error;
     ct_ticker_stop(&d->ticker);
-    uint64_t one = 1;
-    __atomic_store_n(&d->stopping, 1, __ATOMIC_RELAXED);
-    (void)!write(d->stop_fd, &one, sizeof one);
+    __atomic_store_n(&d->stopping, 1, __ATOMIC_RELEASE);
+    ct_drain_wake(d);
     pthread_join(d->thread, NULL);
     d->running = 0;
     return d->error;

@@ -19,6 +19,8 @@
 #include <contrail/session.h>
 #include <pthread.h>
 
+struct ct_drain_counts;
+
 struct ct_drain_gap {
     uint64_t at, lost;
     enum ct_loss_reason reason;
@@ -51,6 +53,22 @@ struct ct_drain_stacks {
     uint32_t groups; /* groups that were ever used */
 };
 
+/* Time in which a thread waited for memory; see drain_waits.c. */
+struct ct_drain_waits {
+    uint64_t seen;                     /* part of ct_shm_chunk.waited that is accounted for */
+    uint64_t pending;                  /* of it: before the next event; in counts */
+    uint64_t ns;                       /* all that was written */
+    struct ct_switches_writer *writer; /* NULL: it has not waited yet */
+};
+
+/* See drain_pace.c. */
+struct ct_drain_pace {
+    unsigned idle_wakes;                     /* wake-ups after which nothing was found */
+    int schedstat;                           /* what the kernel reports of the drain thread; -1: nothing */
+    uint64_t measured_ns, ran_ns, queued_ns; /* on a processor; waiting for one */
+    bool asked, raised;                      /* a better priority: we have asked for it, and have it */
+};
+
 /* A thread of the target, from its first event to the end of the trace. */
 struct ct_drain_thread {
     struct ct_drain_thread *next; /* in order of id */
@@ -79,6 +97,7 @@ struct ct_drain_thread {
     struct ct_drain_stacks stacks;
     struct ct_drain_gap *gaps;
     size_t gap_count;
+    struct ct_drain_waits waits;
     struct ct_detail_thread detail;
     struct ct_code_writer *code; /* the code that it executed (trace/code_file.h); NULL: nothing was written yet */
     uint64_t code_blocks, code_compiled, code_lost, code_bytes;
@@ -101,6 +120,7 @@ struct ct_drain {
     int inner_pid;        /* pid in its own namespace */
     unsigned interval_ms;
     unsigned workers;                /* that compress blocks (trace/pack_pool.h); 0: what the machine can spare */
+    unsigned wait_ms;                /* for which a thread waits in each second before it drops events */
     uint32_t spare_threads;          /* accepted in addition to those that the kernel has made; 0: the default */
     struct ct_trace_format format;   /* of index files */
     void (*every_second)(void *arg); /* on the drain thread */
@@ -125,6 +145,7 @@ struct ct_drain {
     /* Takes an event of code (CT_EVENT_BLOCK and others), with resolve_arg. `position`: number of index events before
      * it. */
     void (*code)(void *arg, struct ct_drain_thread *t, const struct ct_event *e, uint64_t position);
+    struct ct_drain_counts *counts; /* calls are counted there (drain_count.h); NULL: they are not. Set at any time */
     /* Set before ct_drain_finish: the trigger by which the end of the process marks its last moment; "": none does. */
     char end_mark[64];
     uint64_t ended_ns; /* set before ct_drain_finish: when the recording ended; 0: now */
@@ -138,18 +159,20 @@ struct ct_drain {
     struct ct_drain_thread **by_slot;
     uint8_t *quarantined; /* by chunk: the target may still write to a slot in it */
     struct ct_event *copy;
-    const uint8_t *ahead, *ahead_end; /* the memory that is read next, as far as it is not on its way to us */
-    struct ct_detail *detail;         /* NULL: no detail is captured */
-    bool finishing;                   /* the target sends nothing more */
-    struct ct_drain_chunk *list;      /* drain_take.c: the chunks of this pass */
-    struct ct_drain_turn *turns;      /* drain_take.c: the threads that they belong to */
-    bool held_up;                     /* this pass left chunks of a thread, because it has to wait for a slot */
-    uint64_t hurry_at;                /* from then on the end is fast rather than exact; 0: it is not the end yet */
-    bool hurried;                     /* the call of a return is searched only among the innermost ones */
-    size_t stacks_room;               /* entries of all threads' stacks */
-    size_t gap_count;                 /* of all threads */
-    uint64_t threads_allowed;         /* at most as many as the kernel can have made */
-    uint64_t made_before;             /* the kernel's count at the last look */
+    /* the memory that is read next, as far as it is not on its way to us */
+    const uint8_t *ahead, *ahead_end;
+    struct ct_detail *detail;    /* NULL: no detail is captured */
+    bool finishing;              /* the target sends nothing more */
+    struct ct_drain_chunk *list; /* drain_take.c: the chunks of this pass */
+    struct ct_drain_turn *turns; /* drain_take.c: the threads that they belong to */
+    uint64_t submits;            /* number of chunks that had been submitted when this pass began */
+    bool held_up;                /* this pass left chunks of a thread, because it has to wait for a slot */
+    uint64_t hurry_at;           /* from then on the end is fast rather than exact; 0: it is not the end yet */
+    bool hurried;                /* the call of a return is searched only among the innermost ones */
+    size_t stacks_room;          /* entries of all threads' stacks */
+    size_t gap_count;            /* of all threads */
+    uint64_t threads_allowed;    /* at most as many as the kernel can have made */
+    uint64_t made_before;        /* the kernel's count at the last look */
     uint32_t next_id;
     uint64_t time_start, time_end; /* of events */
     uint64_t bytes_closed;
@@ -159,7 +182,8 @@ struct ct_drain {
         uint32_t weight;
     } sample[1024];
     size_t sample_count;
-    bool found;     /* this pass found something new */
+    bool found; /* this pass found something new */
+    struct ct_drain_pace pace;
     bool switching; /* threads switch often: the next pass should be soon */
     bool cut;       /* this pass left something */
     bool above;     /* the lane passed the high watermark, and is not below the low one yet */
@@ -183,6 +207,8 @@ struct ct_drain {
 int ct_drain_start(struct ct_drain *drain);
 /* Sets a larger array of functions; existing ones keep their numbers. The old array must stay valid until the end. */
 void ct_drain_set_functions(struct ct_drain *drain, const uint64_t *function_ids, size_t hook_count);
+/* Changes wait_ms, from any thread; the drain thread applies it soon. */
+void ct_drain_set_wait(struct ct_drain *drain, unsigned ms);
 /* Takes what is left and closes all files. */
 int ct_drain_finish(struct ct_drain *drain);
 void ct_drain_free(struct ct_drain *drain);
@@ -200,6 +226,27 @@ bool ct_drain_is_short(const struct ct_drain *drain);
 void ct_drain_free_quarantined(struct ct_drain *drain);
 /* Frees what an ended thread has left; returns false while it has something that will go away by itself. */
 bool ct_drain_free_left(struct ct_drain *drain, uint32_t slot, uint32_t generation);
+
+/* ---- drain_pace.c ---- */
+
+/* Sleeps between two passes; returns false if it is time to finish. */
+bool ct_drain_sleep(struct ct_drain *drain, unsigned ms);
+/* Ends a sleep, from any thread. */
+void ct_drain_wake(struct ct_drain *drain);
+void ct_drain_pace_begin(struct ct_drain *drain);
+/* Measures what share of the processors the thread gets, and asks for more where that is too little. */
+void ct_drain_pace_measure(struct ct_drain *drain);
+void ct_drain_pace_end(struct ct_drain *drain);
+
+/* ---- drain_waits.c ---- */
+
+/* `waited`: of a chunk's header. */
+void ct_drain_note_wait(struct ct_drain_thread *thread, uint64_t waited);
+/* Writes the wait that was noted: it ended right before an event with the counter value `first`, which is the thread's
+ * next one. */
+void ct_drain_put_wait(struct ct_drain *drain, struct ct_drain_thread *thread, uint64_t first);
+int ct_drain_flush_waits(struct ct_drain_thread *thread);
+int ct_drain_close_waits(struct ct_drain_thread *thread);
 
 /* ---- drain_events.c ---- */
 

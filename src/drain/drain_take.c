@@ -25,7 +25,7 @@
 struct ct_drain_chunk {
     uint32_t thread, generation, chunk, depth, stack;
     uint64_t number; /* 0: it was dropped after it was found */
-    uint64_t word, exhausted;
+    uint64_t word, exhausted, waited;
 };
 
 /* Chunks of one thread, of the list of a pass. */
@@ -78,15 +78,22 @@ static bool look_at_chunk(const struct ct_drain *d, uint32_t chunk, struct ct_dr
         header.depth = c->depth;
         header.stack = c->stack;
         header.exhausted = c->exhausted;
+        header.waited = c->waited;
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
     } while (ct_lane_word(d->lane, chunk) != word);
     if (header.generation != CT_CHUNK_GENERATION(word) || header.thread >= d->lane->thread_capacity || !header.number)
         return false;
     if (CT_CHUNK_STATE(word) == CT_CHUNK_TAKEN && !is_filled(ct_lane_events(d->lane, chunk)))
         return false; /* the thread does not have it yet, or did not need it after all */
-    *out = (struct ct_drain_chunk){
-        header.thread, header.thread_generation, chunk, header.depth, header.stack, header.number,
-        word,          header.exhausted};
+    *out = (struct ct_drain_chunk){.thread = header.thread,
+                                   .generation = header.thread_generation,
+                                   .chunk = chunk,
+                                   .depth = header.depth,
+                                   .stack = header.stack,
+                                   .number = header.number,
+                                   .word = word,
+                                   .exhausted = header.exhausted,
+                                   .waited = header.waited};
     return true;
 }
 
@@ -112,6 +119,13 @@ static void note_losses(struct ct_drain *d, struct ct_drain_thread *t, const str
     if (missing)
         t->taken = 0;
     t->next_number = f->number;
+    ct_drain_note_wait(t, f->waited);
+}
+
+static void emit_copy(struct ct_drain *d, struct ct_drain_thread *t, uint32_t count) {
+    if (count && t->waits.pending)
+        ct_drain_put_wait(d, t, d->copy->timestamp);
+    ct_drain_emit(d, t, d->copy, count);
 }
 
 /* Takes what the thread has written so far into the chunk that it is still using. */
@@ -124,7 +138,7 @@ static void take_live(struct ct_drain *d, struct ct_drain_thread *t, const struc
     if (!ct_lane_change_word(d->lane, f->chunk, f->word, taken))
         return; /* it was submitted or dropped meanwhile */
     note_losses(d, t, f);
-    ct_drain_emit(d, t, d->copy, to - from);
+    emit_copy(d, t, to - from);
     t->taken = to;
 }
 
@@ -152,7 +166,7 @@ static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, con
         end--; /* never reserved */
     while (from < end) {
         uint32_t to = ct_lane_copy_filled(d->copy, events, from, end);
-        ct_drain_emit(d, t, d->copy, to - from);
+        emit_copy(d, t, to - from);
         if (to > from)
             t->hole_since = 0;
         from = to;
@@ -250,11 +264,12 @@ static bool has_ended(const struct ct_drain *d, const struct ct_drain_thread *t)
 
 static void flush_thread(struct ct_drain *d, struct ct_drain_thread *t) {
     int status = ct_thread_writer_flush(t->writer);
-    if (t->code && !status) {
-        ct_drain_writing(d, true);
+    ct_drain_writing(d, true);
+    if (t->code && !status)
         status = ct_code_writer_flush(t->code);
-        ct_drain_writing(d, false);
-    }
+    if (!status)
+        status = ct_drain_flush_waits(t);
+    ct_drain_writing(d, false);
     d->error = d->error ? d->error : status;
 }
 
@@ -391,7 +406,7 @@ static size_t take_part(struct ct_drain *d, struct ct_drain_turn *turns, size_t 
 }
 
 void ct_drain_take(struct ct_drain *d) {
-    uint64_t submits = ct_lane_submits(d->lane);
+    d->submits = ct_lane_submits(d->lane);
     d->held_up = false;
     size_t count = list_chunks(d, d->list);
     if (has_gaps(d, d->list, count))
@@ -400,7 +415,7 @@ void ct_drain_take(struct ct_drain *d) {
     while (count)
         count = take_part(d, d->turns, turn_count, count);
     if (!d->held_up)
-        ct_lane_pass_submitted(d->lane, submits);
+        ct_lane_pass_submitted(d->lane, d->submits);
 }
 
 int ct_drain_take_start(struct ct_drain *d) {

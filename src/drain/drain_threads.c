@@ -199,6 +199,8 @@ int ct_drain_close_thread(struct ct_drain *d, struct ct_drain_thread *t) {
         status = status ? status : closed;
         t->code = NULL;
     }
+    closed = ct_drain_close_waits(t);
+    status = status ? status : closed;
     ct_switches_end_thread(d->switches, t);
     t->writer = NULL;
     d->stacks_room -= t->stack_capacity;

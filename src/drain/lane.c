@@ -72,6 +72,7 @@ static void divide_for_growth(struct ct_lane *lane, size_t memory) {
     lane->chunks_of_class[0] = chunks;
     lane->chunks_of_class[1] = MEDIUM;
     lane->chunks_of_class[2] = CT_SHM_SMALL_CHUNKS;
+    lane->chunks_of_class[3] = CT_SHM_DRY_CHUNKS;
 }
 
 static void divide(struct ct_lane *lane, size_t memory) {
@@ -79,7 +80,7 @@ static void divide(struct ct_lane *lane, size_t memory) {
     bool few = all * CT_SHM_DETAIL_CHUNK < LARGE_MIN;
     uint64_t small = all * (few ? 17 : 10) / SHARES / CT_SHM_SMALL_CHUNKS,
              medium = all * (few ? 3 : 1) / SHARES / MEDIUM;
-    const uint32_t chunks[CT_LANE_CLASSES] = {large_chunks(all), MEDIUM, CT_SHM_SMALL_CHUNKS};
+    const uint32_t chunks[CT_LANE_CLASSES] = {large_chunks(all), MEDIUM, CT_SHM_SMALL_CHUNKS, CT_SHM_DRY_CHUNKS};
     lane->segments_of_class[2] = smaller(small, SMALL_MOST);
     lane->segments_of_class[1] = smaller(medium, MEDIUM_MOST);
     uint64_t rest = all - lane->segments_of_class[2] * CT_SHM_SMALL_CHUNKS - lane->segments_of_class[1] * MEDIUM;
@@ -114,7 +115,8 @@ static void lay_out_detail(struct ct_lane *lane, struct ct_shm_control *c, const
         divide_for_growth(lane, o->detail_memory);
     else
         divide(lane, o->detail_memory);
-    for (unsigned k = 0; k < CT_LANE_CLASSES; k++) {
+    c->dry = lane->segments_of_class[3] = CT_SHM_DRY_SEGMENTS;
+    for (unsigned k = 0; k < CT_LANE_CLASSES - 1; k++) {
         c->segment_count += lane->segments_of_class[k];
         c->detail_chunk_count += lane->segments_of_class[k] * lane->chunks_of_class[k];
     }
@@ -125,16 +127,16 @@ static void lay_out_detail(struct ct_lane *lane, struct ct_shm_control *c, const
     c->errno_offset = o->errno_offset;
     c->strings = o->strings < CT_STRINGS_MOST ? o->strings : CT_STRINGS_MOST;
     c->detail_rate = o->detail_rate;
-    c->hook_room = o->hook_room;
     c->free_segments = (int32_t)c->segment_count;
     c->segments_offset = round_up(*at, 64);
-    c->segment_of_chunk_offset = c->segments_offset + c->segment_count * sizeof(struct ct_shm_segment);
-    c->rules_offset = round_up(c->segment_of_chunk_offset + c->detail_chunk_count * sizeof(uint16_t), 64);
+    uint64_t chunks = c->detail_chunk_count + c->dry * CT_SHM_DRY_CHUNKS;
+    c->segment_of_chunk_offset = c->segments_offset + (c->segment_count + c->dry) * sizeof(struct ct_shm_segment);
+    c->rules_offset = round_up(c->segment_of_chunk_offset + chunks * sizeof(uint16_t), 64);
     c->conditions_offset = round_up(c->rules_offset + (uint64_t)o->hook_room * sizeof(uint32_t), 64);
     c->budgets_offset = c->conditions_offset + CONDITIONS * sizeof(struct ct_trigger_condition);
     uint64_t end = c->budgets_offset + (o->detail_rate ? (uint64_t)o->hook_room * sizeof(int32_t) : 0);
     c->detail_pool_offset = round_up(end, window);
-    *at = c->detail_pool_offset + 2ull * CT_SHM_DETAIL_CHUNK * c->detail_chunk_count;
+    *at = c->detail_pool_offset + 2ull * CT_SHM_DETAIL_CHUNK * chunks;
     if (getrandom(&c->detail_key, sizeof c->detail_key, GRND_NONBLOCK) != sizeof c->detail_key)
         c->detail_key = 0x9e3779b97f4a7c15ull ^ (uint64_t)(uintptr_t)c;
     c->detail_key |= 1ull << 63;
@@ -150,6 +152,7 @@ static uint64_t lay_out(struct ct_lane *lane, struct ct_shm_control *c, const st
         .chunk_count = (uint32_t)(count < CHUNKS_MIN ? CHUNKS_MIN : count),
         .thread_capacity = THREAD_CAPACITY,
         .lossless = o->lossless,
+        .hook_room = o->hook_room,
         .recording = 1,
     };
     c->free_chunks = (int32_t)c->chunk_count;
@@ -158,6 +161,11 @@ static uint64_t lay_out(struct ct_lane *lane, struct ct_shm_control *c, const st
     uint64_t at = c->chunks_offset + (uint64_t)c->chunk_count * sizeof(struct ct_shm_chunk);
     lay_out_queue(c, &at);
     lay_out_detail(lane, c, o, window, &at);
+    if (o->sample) {
+        c->sample = o->sample;
+        c->counts_offset = round_up(at, 64);
+        at = c->counts_offset + (uint64_t)CT_SHM_COUNT_BANKS * o->hook_room * sizeof(struct ct_shm_count);
+    }
     c->pool_offset = round_up(at, window);
     c->size = c->pool_offset + 2 * (uint64_t)bytes * c->chunk_count;
     c->extra_offset = o->extra ? c->size : 0;
@@ -182,6 +190,7 @@ static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_sh
     lane->rules = (uint32_t *)(at + c->rules_offset);
     lane->conditions = (struct ct_trigger_condition *)(at + c->conditions_offset);
     lane->budgets = c->detail_rate ? (int32_t *)(at + c->budgets_offset) : NULL;
+    lane->counts = c->sample ? (struct ct_shm_count *)(at + c->counts_offset) : NULL;
     lane->detail_pool = at + c->detail_pool_offset;
     lane->extra = c->extra_offset ? at + c->extra_offset : NULL;
 }
@@ -230,6 +239,7 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
         .lossless = options->lossless,
         .fast_clock = options->fast_clock,
         .segment_count = control.segment_count,
+        .dry_count = control.dry,
         .detail_chunk_count = control.detail_chunk_count,
         .stack_bytes = control.stack_bytes,
         .hook_room = control.hook_room,
@@ -252,6 +262,7 @@ int ct_lane_create(struct ct_lane *lane, int fd, const struct ct_lane_options *o
     point_to_parts(lane, at, &control);
     *lane->control = control;
     *lane->clock = (struct ct_shm_clock){.tick = UINT64_MAX, .fast = options->fast_clock};
+    lane->queue->wake_at = CT_SHM_NO_WAKE;
     if (lane->segment_count)
         cut_segments(lane, (uint16_t *)((uint8_t *)at + control.segment_of_chunk_offset));
     return 0;
@@ -280,6 +291,13 @@ void ct_lane_refill_budgets(struct ct_lane *lane, size_t hooks) {
         __atomic_store_n(&lane->budgets[i], rate, __ATOMIC_RELAXED);
 }
 
+uint64_t ct_lane_calls(const struct ct_lane *lane, uint32_t hook) {
+    uint64_t calls = 0;
+    for (uint32_t bank = 0; lane->counts && hook < lane->hook_room && bank < CT_SHM_COUNT_BANKS; bank++)
+        calls += __atomic_load_n(&lane->counts[(uint64_t)bank * lane->hook_room + hook].calls, __ATOMIC_RELAXED);
+    return calls;
+}
+
 void ct_lane_mark(struct ct_lane *lane) {
     __atomic_fetch_add(&lane->control->mark_serial, 1, __ATOMIC_RELEASE); /* read by agent/agent_detail.c */
 }
@@ -304,7 +322,8 @@ void ct_lane_free_segment(struct ct_lane *lane, uint32_t segment) {
         memset(lane->detail_pool + (2 * (uint64_t)(chunk + i) + 1) * CT_SHM_DETAIL_CHUNK, 0, CT_SHM_DETAIL_CHUNK);
     s->begin = s->again = 0;
     __atomic_store_n(&s->word, CT_SEGMENT_FREE, __ATOMIC_RELEASE); /* acquired by agent/agent_detail.c */
-    __atomic_fetch_add(&lane->control->free_segments, 1, __ATOMIC_RELAXED);
+    if (segment < lane->segment_count)
+        __atomic_fetch_add(&lane->control->free_segments, 1, __ATOMIC_RELAXED);
 }
 
 void ct_lane_count_segments(struct ct_lane *lane) {

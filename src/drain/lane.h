@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define CT_LANE_CLASSES     3   /* sizes of segments */
+#define CT_LANE_CLASSES     4   /* sizes of segments: large, medium, small; and CT_SHM_DRY_SEGMENTS */
 #define CT_LANE_MOST_CHUNKS 128 /* in the largest segments */
 
 /* The list with one node that the kernel walks when the drain thread dies. It is private: the target can write only to
@@ -40,7 +40,10 @@ struct ct_lane {
     uint32_t queue_room;
     uint8_t *pool;
     /* detail; 0 segments: none */
-    uint32_t segment_count, detail_chunk_count, stack_bytes, hook_room, detail_rate, strings;
+    uint32_t segment_count;      /* without those that are there for want of memory */
+    uint32_t dry_count;          /* which are these */
+    uint32_t detail_chunk_count; /* of segment_count segments */
+    uint32_t stack_bytes, hook_room, detail_rate, strings;
     bool detail_grows, vectors, reals, has_errno;
     uint64_t detail_key;
     struct ct_shm_segment *segments;
@@ -52,7 +55,8 @@ struct ct_lane {
     struct ct_shm_clock *clock;
     uint32_t *rules; /* by hook */
     struct ct_trigger_condition *conditions;
-    int32_t *budgets; /* by hook; NULL: no limit */
+    int32_t *budgets;            /* by hook; NULL: no limit */
+    struct ct_shm_count *counts; /* CT_SHM_COUNT_BANKS of hook_room each; NULL: calls are not sampled */
     uint8_t *detail_pool;
     uint8_t *extra; /* bytes after everything else; NULL: none */
 };
@@ -69,6 +73,7 @@ struct ct_lane_options {
     uint32_t strings;     /* bytes of texts; a multiple of 8 */
     int64_t errno_offset; /* of errno from the thread pointer; 0: not known */
     uint32_t hook_room;   /* for all hooks that there will ever be */
+    uint32_t sample;      /* record every Nth call; 0: all */
     size_t extra;         /* bytes after everything else (control.extra_offset) */
 };
 
@@ -97,6 +102,8 @@ static inline const uint8_t *ct_lane_detail_chunk(const struct ct_lane *lane, ui
 }
 /* Refills the budget of calls that may be captured, per function. Called once a second. */
 void ct_lane_refill_budgets(struct ct_lane *lane, size_t hooks);
+/* How often a hook was called; all banks together. 0 if calls are not sampled. */
+uint64_t ct_lane_calls(const struct ct_lane *lane, uint32_t hook);
 /* Marks a moment that the controller itself has noticed: threads keep what they have. */
 void ct_lane_mark(struct ct_lane *lane);
 /* The first chunk, and the number of chunks, of a segment. */

@@ -215,7 +215,15 @@ bool ct_switches_pass(struct ct_switches *s, uint64_t now_ns) {
 
 /* ---- for the drain ---- */
 
+/* A pass that begins or ends thousands of threads takes so long that rings would overflow meanwhile. */
+static void relieve_rings(struct ct_switches *s) {
+    if (ct_rings_are_filling(&s->rings))
+        (void)read_rings(s);
+}
+
 void ct_switches_begin_thread(struct ct_switches *s, struct ct_place *process, const struct ct_drain_thread *d) {
+    if (s)
+        relieve_rings(s);
     struct thread *t = s ? get_thread(s, d->tid) : NULL;
     if (!t || t->writer ||
         ct_switches_writer_open(&t->writer, process, d->id, (uint32_t)d->tid, t->begins_ns, s->limit))

@@ -27,6 +27,14 @@ struct ct_switches_counts {
 /* Begins with all threads that the process has; it should be stopped. `limit`: bytes of each thread's files. When it
  * fails, `why` has one sentence with the remedy. */
 int ct_switches_open(struct ct_switches **out, int pid, uint64_t limit, char why[CT_SWITCHES_WHY]);
+/* Why no times are recorded after this errno, and what helps. The cause is NULL when it is unusual. */
+struct ct_switches_refusal {
+    const char *cause, *remedy;
+};
+struct ct_switches_refusal ct_switches_refusal(int error);
+/* Tries what opening needs, on ourselves; nothing stays open. `whole`: for all threads of the machine, which saves
+ * descriptors where a process has many threads. Returns 0 or an errno. */
+int ct_switches_try(bool whole);
 void ct_switches_close(struct ct_switches *s);
 /* A thread has its directory now, in the place of its process. What fails is not recorded: events matter more. */
 void ct_switches_begin_thread(struct ct_switches *s, struct ct_place *process, const struct ct_drain_thread *t);

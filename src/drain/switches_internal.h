@@ -29,6 +29,8 @@ struct ct_rings {
 
 int ct_rings_open(struct ct_rings *r, int pid, char why[CT_SWITCHES_WHY]);
 void ct_rings_close(struct ct_rings *r);
+/* Is so much in a ring that it should be read soon? */
+bool ct_rings_are_filling(const struct ct_rings *r);
 /* Calls `take` for each record, ring by ring. Returns how many the kernel lost. */
 uint64_t ct_rings_read(struct ct_rings *r, void (*take)(void *arg, const struct ct_switch *record), void *arg);
 

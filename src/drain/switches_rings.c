@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define RING_MOST   (256u << 10) /* 10,922 records: a drain pass comes before that many */
+#define RING_WIDE   (1u << 20)   /* where switches of all processes come */
 #define RING_LEAST  (8u << 10)
 #define MANY_CPUS   16u
 #define EACH_THREAD 256u /* descriptors; when more threads exist than that, whole processors are asked for first */
@@ -143,37 +144,52 @@ static int add_tasks(struct ct_rings *r) {
     return error;
 }
 
-static void explain(int error, char why[CT_SWITCHES_WHY]) {
+struct ct_switches_refusal ct_switches_refusal(int error) {
     switch (error) {
     case EACCES:
     case EPERM:
-        snprintf(why, CT_SWITCHES_WHY,
-                 "the kernel refuses it to this user: run contrail as root, or set "
-                 "/proc/sys/kernel/perf_event_paranoid to 2 or less (in a container, allow perf_event_open)");
-        return;
+        return (struct ct_switches_refusal){
+            "the kernel refuses it to this user",
+            "run contrail as root, or set /proc/sys/kernel/perf_event_paranoid to 2 or less (in a container, allow "
+            "perf_event_open)"};
     case ENOSYS:
-        snprintf(why, CT_SWITCHES_WHY,
-                 "perf_event_open is not available here: run contrail outside of this container, "
-                 "or on a kernel with CONFIG_PERF_EVENTS");
-        return;
+        return (struct ct_switches_refusal){
+            "perf_event_open is not available here",
+            "run contrail outside of this container, or on a kernel with CONFIG_PERF_EVENTS"};
     case EMFILE:
     case ENFILE:
-        snprintf(why, CT_SWITCHES_WHY, "the process has too many threads for our descriptors: raise `ulimit -n`");
-        return;
+        return (struct ct_switches_refusal){"the process has too many threads for our descriptors",
+                                            "raise `ulimit -n`"};
     case ENOMEM:
     case EAGAIN:
-        snprintf(why, CT_SWITCHES_WHY,
-                 "no memory can be locked for it: raise /proc/sys/kernel/perf_event_mlock_kb or `ulimit -l`");
-        return;
+        return (struct ct_switches_refusal){"no memory can be locked for it",
+                                            "raise /proc/sys/kernel/perf_event_mlock_kb or `ulimit -l`"};
     default:
-        snprintf(why, CT_SWITCHES_WHY, "perf_event_open failed (%s): leave out --cpu", strerrordesc_np(error));
+        return (struct ct_switches_refusal){NULL, "leave out --cpu"};
     }
+}
+
+static void explain(int error, char why[CT_SWITCHES_WHY]) {
+    struct ct_switches_refusal refusal = ct_switches_refusal(error);
+    if (refusal.cause)
+        snprintf(why, CT_SWITCHES_WHY, "%s: %s", refusal.cause, refusal.remedy);
+    else
+        snprintf(why, CT_SWITCHES_WHY, "perf_event_open failed (%s): %s", strerrordesc_np(error), refusal.remedy);
+}
+
+int ct_switches_try(bool whole) {
+    struct ct_ring ring = {.fd = -1};
+    struct ct_rings r = {.rings = &ring, .count = 1, .ring_bytes = RING_LEAST};
+    int error = add_event(&r, whole ? -1 : getpid(), 0);
+    close_events(&r);
+    return error;
 }
 
 int ct_rings_open(struct ct_rings *r, int pid, char why[CT_SWITCHES_WHY]) {
     long processors = sysconf(_SC_NPROCESSORS_CONF);
     *r = (struct ct_rings){.pid = pid, .count = processors > 0 ? (size_t)processors : 1};
-    r->ring_bytes = r->count > MANY_CPUS ? RING_MOST / 4 : RING_MOST;
+    bool many = r->count > MANY_CPUS;
+    r->ring_bytes = many ? RING_WIDE / 4 : RING_WIDE;
     r->rings = calloc(r->count, sizeof *r->rings);
     if (!r->rings) {
         explain(ENOMEM, why);
@@ -184,8 +200,10 @@ int ct_rings_open(struct ct_rings *r, int pid, char why[CT_SWITCHES_WHY]) {
     int error = -1;
     if ((size_t)count_tasks(pid) * r->count > EACH_THREAD && (error = add_thread(r, -1)))
         close_events(r); /* whole processors are not allowed to everybody */
-    if (error)
+    if (error) {
+        r->ring_bytes = many ? RING_MOST / 4 : RING_MOST;
         error = add_tasks(r);
+    }
     if (!error)
         return 0;
     explain(error, why);
@@ -254,6 +272,15 @@ static void read_ring(struct reading *in, const struct ct_ring *ring) {
         tail += header.size;
     }
     __atomic_store_n(&page->data_tail, tail, __ATOMIC_RELEASE);
+}
+
+bool ct_rings_are_filling(const struct ct_rings *r) {
+    for (size_t i = 0; i < r->count; i++) {
+        const struct perf_event_mmap_page *page = r->rings[i].pages;
+        if (page && __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE) - page->data_tail > r->ring_bytes / 4)
+            return true;
+    }
+    return false;
 }
 
 uint64_t ct_rings_read(struct ct_rings *r, void (*take)(void *arg, const struct ct_switch *record), void *arg) {

@@ -136,6 +136,7 @@ static void copy_thread(struct copy *c, const char *from_process, const char *to
         while (!c->e->status && (entry = readdir(directory)))
             if (!fnmatch("index*.atf", entry->d_name, 0) || !fnmatch("detail*.atf", entry->d_name, 0) ||
                 !strcmp(entry->d_name, CT_SWITCHES_FILE) || !strcmp(entry->d_name, CT_SWITCHES_OLD) ||
+                !strcmp(entry->d_name, CT_WAITS_FILE) || !strcmp(entry->d_name, CT_WAITS_OLD) ||
                 !strcmp(entry->d_name, CT_CODE_FILE))
                 copy_file(c, from, to, entry->d_name);
     if (directory)

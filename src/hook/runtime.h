@@ -185,15 +185,24 @@ struct ct_block {
     const uint32_t *errno_at;                  /* no_errno: it is not known */
     uint32_t no_errno;                         /* 0 */
     /* Detail, too: the segment with records of open calls, from 1 (0: none); the outermost frames whose records are
-     * there; the next record is that of a mark. */
+     * there; the tag of the event that was marked last. */
     uint32_t detail_open, detail_carried, detail_marking;
     /* The fast clock (abi/shm_abi.h). */
     const uint64_t *tick_at; /* no_tick: there is none */
     uint64_t reading;
-    uint64_t no_tick; /* UINT64_MAX: each event reads the counter */
+    uint64_t no_tick;       /* UINT64_MAX: each event reads the counter */
+    struct ct_shadow *bare; /* see ct_shadow_cover */
+    uint64_t fn_cover;
+    /* Sampling: counts by hook; every Nth call is recorded. */
+    struct ct_shm_count *counts;
+    uint64_t sample, fn_sample;
+    uint32_t cover; /* how many frames are hooked again at a time */
     /* Detail's full segments that the thread keeps: the small one that it began with (from 1; 0: none), the oldest of the
      * others, and how many these are. */
     uint32_t detail_first, detail_oldest, detail_kept;
+    uint32_t detail_dry,
+        detail_dry_used; /* agent/agent_dry.c: its segment, from 1; bytes of it that marks have taken */
+    uint32_t popped;     /* the event that is being written is the return of a frame that is gone already */
 };
 
 #define CT_PARKED_CAPACITY (1u << 18)
@@ -280,8 +289,13 @@ CT_ASSERT_AT(counters, CT_BLOCK_COUNTERS);
 CT_ASSERT_AT(thread_pointer, CT_BLOCK_POINTER);
 CT_ASSERT_AT(first, CT_BLOCK_FIRST);
 CT_ASSERT_AT(errno_at, CT_BLOCK_ERRNO);
+CT_ASSERT_AT(counts, CT_BLOCK_COUNTS);
+CT_ASSERT_AT(sample, CT_BLOCK_SAMPLE);
+CT_ASSERT_AT(fn_sample, CT_BLOCK_FN_SAMPLE);
 CT_ASSERT_AT(tick_at, CT_BLOCK_TICK_AT);
 CT_ASSERT_AT(reading, CT_BLOCK_READING);
+CT_ASSERT_AT(bare, CT_BLOCK_BARE);
+CT_ASSERT_AT(fn_cover, CT_BLOCK_FN_COVER);
 _Static_assert(__builtin_offsetof(struct ct_counters, limited) == CT_COUNTERS_LIMITED, "limited");
 _Static_assert(sizeof(struct ct_detail_note) == CT_NOTE_SIZE, "note");
 _Static_assert(sizeof(struct ct_shadow) == CT_SHADOW_SIZE, "shadow entry");
@@ -367,10 +381,17 @@ void ct_shadow_notify_leave(struct ct_block *own, const struct ct_shadow *e, uin
 void ct_shadow_learn_home(struct ct_block *b);
 /* The thread goes on at stack pointer `sp`: it has left every frame of this stack below it. */
 void ct_shadow_prune(struct ct_block *b, uint64_t sp);
-/* The first puts real return addresses on the stack from `sp` on. The second puts stub addresses back, where no
+/* Return addresses on the stack (exposed.c). The first puts real return addresses on the stack from `sp` on. The second puts stub addresses back, where no
  * interrupted walk needs the real ones. */
 void ct_shadow_expose_returns(struct ct_block *b, uint64_t sp);
 void ct_shadow_rehook_returns(struct ct_block *b, uint64_t sp);
+/* An unwinder lands at `sp`: like ct_shadow_rehook_returns, but where it may be, only the newest frames are hooked again.
+ * The others stay bare until they are about to be the innermost ones: a landing costs the same at any depth. */
+void ct_shadow_rehook_newest(struct ct_block *b, uint64_t sp);
+/* Hooks the next frames again if the innermost one is bare. Called whenever `top` may have reached `bare`. */
+void ct_shadow_cover(struct ct_block *b);
+/* Entries are about to be moved: no frame is bare any more. */
+void ct_shadow_cover_all(struct ct_block *b);
 /* Exposes returns below `high` only, up to where the stack is certainly mapped; 0: all. */
 void ct_shadow_expose_returns_below(struct ct_block *b, uint64_t sp, uint64_t high);
 void ct_shadow_rehook_returns_below(struct ct_block *b, uint64_t sp, uint64_t high);
@@ -383,6 +404,9 @@ void ct_shadow_give_up(struct ct_block *b);
 void ct_shadow_park(struct ct_runtime *rt, const struct ct_shadow *e);
 bool ct_shadow_same_stack(struct ct_block *b, uint64_t x, uint64_t y);
 bool ct_shadow_at_home(struct ct_block *b, uint64_t slot);
+/* Are the slots of this entry and all below it too high? On other stacks than the thread's own they come in any
+ * order. */
+bool ct_shadow_is_above(const struct ct_block *b, const struct ct_shadow *e, uint64_t high);
 /* How far below `slot` is certainly the same stack. */
 uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot);
 
@@ -446,7 +470,9 @@ uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note);
 void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_detail_note *note);
 /* A return that has no event. */
 void ct_hook_left_slow(uint64_t slot, struct ct_shadow *found);
+void ct_hook_cover_slow(void);
 uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame, struct ct_detail_note *note);
+uint64_t ct_hook_sample_slow(uint64_t stub);
 uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub);
 uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot);
 
@@ -464,7 +490,8 @@ extern const uint8_t ct_hook_enter_record[], ct_hook_enter_entry[], ct_hook_ente
     ct_hook_leave_record[], ct_hook_leave_listen[], ct_hook_enter_detail[], ct_hook_enter_entry_detail[],
     ct_hook_enter_special_detail[], ct_hook_leave_detail[], ct_hook_enter_record_fast[], ct_hook_enter_entry_fast[],
     ct_hook_leave_record_fast[], ct_hook_enter_detail_fast[], ct_hook_enter_entry_detail_fast[],
-    ct_hook_leave_detail_fast[];
+    ct_hook_leave_detail_fast[], ct_hook_sample_record[], ct_hook_sample_detail[], ct_hook_sample_entry[],
+    ct_hook_sample_entry_detail[];
 /* The shared code without GS (stubs_table_<isa>.S). In a recorded process's stub regions it follows the other, at this
  * offset. */
 extern const uint8_t ct_table_code[], ct_table_code_end[];
@@ -472,7 +499,8 @@ extern const uint8_t ct_table_enter_record[], ct_table_enter_entry[], ct_table_e
     ct_table_leave_record[], ct_table_leave_listen[], ct_table_enter_detail[], ct_table_enter_entry_detail[],
     ct_table_enter_special_detail[], ct_table_leave_detail[], ct_table_enter_record_fast[], ct_table_enter_entry_fast[],
     ct_table_leave_record_fast[], ct_table_enter_detail_fast[], ct_table_enter_entry_detail_fast[],
-    ct_table_leave_detail_fast[];
+    ct_table_leave_detail_fast[], ct_table_sample_record[], ct_table_sample_detail[], ct_table_sample_entry[],
+    ct_table_sample_entry_detail[];
 #pragma GCC visibility pop
 static inline uint64_t ct_table_code_offset(void) {
     return ((uint64_t)(ct_hook_code_end - ct_hook_code) + 63) & ~63ull;

@@ -205,12 +205,14 @@ void ct_shadow_filled(struct ct_block *b, uint64_t slot) {
 
 void ct_shadow_release(struct ct_block *b) {
     release_top(b);
+    ct_shadow_cover(b);
 }
 
 /* Stubs go on with the events of the running stack. */
 void ct_shadow_finish(struct ct_block *b) {
     ct_stacks_trim(b);
     ct_stacks_compact(b); /* where only walks are seen, no call does it */
+    ct_shadow_cover(b);
     ct_stacks_tell(b, b->stacks->running);
 }
 
@@ -252,15 +254,20 @@ void ct_shadow_close(struct ct_block *b, struct ct_shadow *e, bool reused) {
         report_left(b, &copy, ct_shadow_depth(b, e), stack);
 }
 
+bool ct_shadow_is_above(const struct ct_block *b, const struct ct_shadow *e, uint64_t high) {
+    return high && ct_shadow_is_frame(e) && e->slot >= high && at_home(b, high - 8) && at_home(b, e->slot);
+}
+
 /* Closes a whole range of places on the stack that `place` belongs to; 0: on any stack. Goes from the newest to
  * `first`. An entry that is only claimed is closed with the frame below it. */
 static void close_places(struct ct_block *b, struct ct_shadow *first, uint64_t low, uint64_t high, uint64_t place) {
-    for (struct ct_shadow *e = b->top - 1; e >= first; e--) {
+    struct ct_shadow *e = b->top - 1, *region = ct_stacks_region(b);
+    for (; e >= first && !(place && ct_shadow_is_above(b, e, high)); e--, b->stacks->steps++) {
         uint64_t at = ct_shadow_place(e);
         if (ct_shadow_is_frame(e) && at >= low && at < high && (!place || ct_shadow_same_stack(b, at, place)))
             ct_shadow_close(b, e, false);
     }
-    for (struct ct_shadow *e = ct_stacks_region(b) + 1; e < b->top; e++)
+    for (e = (e > region ? e : region) + 1; e < b->top; e++)
         if (e->slot == CT_SLOT_CLAIMED && e[-1].slot == CT_SLOT_HOLE)
             e->slot = CT_SLOT_HOLE;
 }
@@ -372,6 +379,7 @@ struct ct_shadow *ct_shadow_enter(struct ct_block *b, uint64_t slot, uint64_t st
         (void)close_left_region(b, slot);
         close_reused(b, slot);
     }
+    ct_shadow_cover(b); /* what is pushed is not bare */
     struct ct_shadow *e = push_entry(b, slot, stub);
     if (e)
         ct_stacks_extend(b, slot);
@@ -489,6 +497,7 @@ static bool leave_fast(struct ct_block *b, uint64_t slot, uint64_t resume, struc
     }
     *depth = ct_shadow_depth(b, e);
     release_top(b);
+    ct_shadow_cover(b);
     return true;
 }
 
@@ -583,16 +592,6 @@ void ct_shadow_settle(struct ct_block *b, uint64_t slot) {
 
 /* ---- unwinders ---- */
 
-/* Is it one of our frames in [sp, high), with a slot that may be read? A caller that gives `high` knows that it can be
- * read; on the thread's own stack it is certainly mapped; elsewhere the kernel is asked. */
-static bool readable_slot(struct ct_block *b, const struct ct_shadow *e, uint64_t sp, uint64_t high, uint64_t *value) {
-    if (!ct_shadow_is_frame(e) || ct_shadow_in_flight(e) || e->slot < sp || (high && e->slot >= high))
-        return false;
-    if (!b->home_high)
-        learn_home(b);
-    return ct_frame_read(e->slot, high || (at_home(b, sp) && at_home(b, e->slot)), value);
-}
-
 uint64_t ct_shadow_real_return(const struct ct_shadow *e) {
     while (e[-1].slot == e->slot && e->ret == ct_shadow_resume(&e[-1]))
         e--;
@@ -608,52 +607,6 @@ uint64_t ct_shadow_resume_in(struct ct_block *b, uint64_t slot, uint64_t now) {
     return e && ct_shadow_real_return(e) == now ? ct_shadow_resume(e) : now;
 }
 
-static bool is_chain_inner(const struct ct_block *b, const struct ct_shadow *e) {
-    return e + 1 < b->top && e[1].slot == e->slot && e[1].ret == ct_shadow_resume(e);
-}
-
-static void expose_return(struct ct_shadow *e, uint64_t now) {
-    if (now == ct_shadow_resume(e))
-        ct_frame_write(e->slot, ct_shadow_real_return(e));
-}
-
-static void rehook_return(struct ct_shadow *e, uint64_t now) {
-    if (now == ct_shadow_real_return(e))
-        ct_frame_write(e->slot, ct_shadow_resume(e));
-}
-
-/* A walk that has found where it lands looks at nothing any more. But the frames that it leaves are dead, and new ones
- * without hooks may have taken their places. */
-static bool walks_over(struct ct_block *b, const struct ct_hook_walk *w, uint64_t slot) {
-    return slot >= w->exposed_slot && (!w->high || slot < w->high) && (!w->land_sp || slot < w->land_sp) &&
-           ct_shadow_same_stack(b, slot, w->exposed_slot);
-}
-
-static bool is_interrupted_over(struct ct_block *b, uint64_t slot) {
-    for (uint32_t i = 0; i < b->interrupted_count; i++)
-        if (walks_over(b, &b->interrupted[i], slot))
-            return true;
-    return false;
-}
-
-/* Are the slots of this entry and all below it too high? On other stacks than the thread's own they come in any
- * order. */
-static bool is_above(const struct ct_block *b, const struct ct_shadow *e, uint64_t high) {
-    return high && ct_shadow_is_frame(e) && e->slot >= high && at_home(b, high - 8) && at_home(b, e->slot);
-}
-
-void ct_shadow_expose_returns_below(struct ct_block *b, uint64_t sp, uint64_t high) {
-    uint64_t mask = ct_block_mask(b), now;
-    for (struct ct_shadow *e = b->top - 1; e > b->base && !is_above(b, e, high); e--)
-        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, high, &now))
-            expose_return(e, now);
-    ct_block_unmask(b, mask);
-}
-
-void ct_shadow_expose_returns(struct ct_block *b, uint64_t sp) {
-    ct_shadow_expose_returns_below(b, sp, 0);
-}
-
 void ct_shadow_give_up(struct ct_block *b) {
     uint64_t mask = ct_block_mask(b);
     struct ct_shadow *stub = b->top - 1, *first = ct_stacks_region(b);
@@ -667,26 +620,4 @@ void ct_shadow_give_up(struct ct_block *b) {
     }
     ct_shadow_finish(b);
     ct_block_unmask(b, mask);
-}
-
-/* `present`: a walk that also needs the real addresses, or NULL. */
-static void rehook_returns_beside(struct ct_block *b, uint64_t sp, uint64_t high, const struct ct_hook_walk *present) {
-    uint64_t mask = ct_block_mask(b), now;
-    for (struct ct_shadow *e = b->top - 1; e > b->base && !is_above(b, e, high); e--)
-        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, high, &now) && !is_interrupted_over(b, e->slot) &&
-            !(present && walks_over(b, present, e->slot)))
-            rehook_return(e, now);
-    ct_block_unmask(b, mask);
-}
-
-void ct_shadow_rehook_returns(struct ct_block *b, uint64_t sp) {
-    rehook_returns_beside(b, sp, 0, NULL);
-}
-
-void ct_shadow_rehook_returns_below(struct ct_block *b, uint64_t sp, uint64_t high) {
-    rehook_returns_beside(b, sp, high, NULL);
-}
-
-void ct_shadow_rehook_other_returns(struct ct_block *b, uint64_t sp) {
-    rehook_returns_beside(b, sp, 0, b->attention & CT_ATTENTION_UNWIND ? &b->walk : NULL);
 }

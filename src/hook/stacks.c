@@ -49,6 +49,7 @@ void ct_stacks_begin(struct ct_block *b) {
     s->compact_at = LEAST_GROWTH;
     s->running = new_stack(s, 0);
     b->reported_stack = 0;
+    b->bare = NULL;
     b->floor = ~0ull; /* unknown until the first call */
 }
 
@@ -289,6 +290,7 @@ static void set_floor(struct ct_block *b) {
 static bool change_to(struct ct_block *b, uint32_t stack, uint64_t slot) {
     struct ct_stacks *s = b->stacks;
     uint32_t before = s->running;
+    ct_shadow_cover_all(b);
     if (!settle_region(b))
         return false;
     bool fresh = stack == CT_NO_STACK;
@@ -390,6 +392,7 @@ void ct_stacks_compact(struct ct_block *b) {
     for (struct ct_shadow *e = ct_stacks_region(b); e < b->top; e++)
         if (ct_shadow_in_flight(e) || e->slot == CT_SLOT_CLAIMED)
             return; /* its stub knows its place */
+    ct_shadow_cover_all(b);
     make_dense(b);
     s->compact_at = 2 * top_index(b) + LEAST_GROWTH;
 }

@@ -30,6 +30,7 @@ static void end_walk(struct ct_block *b, uint64_t slot) {
     else
         ct_shadow_rehook_returns(b, same ? slot : w->exposed_slot);
     pop_walk(b);
+    ct_shadow_cover(b);
 }
 
 /* The frame at `slot` returns. If its function was the one that looked, the returns of its callers are hooked again. */
@@ -39,6 +40,7 @@ void ct_walk_end_look(struct ct_block *b, uint64_t slot) {
     uint64_t mask = ct_block_mask(b);
     ct_shadow_rehook_returns_below(b, slot + 8, b->walk.high);
     pop_walk(b);
+    ct_shadow_cover(b);
     ct_block_unmask(b, mask);
 }
 
@@ -136,7 +138,7 @@ void ct_walk_land(struct ct_block *b, uint64_t slot, void *context) {
     b->walk.land_sp = rt->get_cfa(context);
     ct_block_unattend(b, CT_ATTENTION_GUARD);
     forget_passed(b, b->walk.land_sp);
-    ct_shadow_rehook_returns(b, b->walk.land_sp);
+    ct_shadow_rehook_newest(b, b->walk.land_sp);
     ct_block_unmask(b, mask);
 }
 

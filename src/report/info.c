@@ -243,6 +243,10 @@ static int read_manifest(struct ct_info *info, const struct ct_json_node *root) 
     info->latency_samples = number_at(root, "latency", "samples");
     info->late_ns = number_at(root, "clock", "late_ns");
     info->late_p99_ns = number_at(root, "clock", "late_p99_ns");
+    info->memory_waited_ns = number_at(root, "drain", "waited_ns");
+    info->drain_ran_ns = number_at(root, "drain", "ran_ns");
+    info->drain_queued_ns = number_at(root, "drain", "queued_ns");
+    info->drain_raised = ct_json_flag(ct_json_get(root, "drain", "raised", NULL), false);
     info->plan_ns = number_at(root, "plan_ns", NULL);
     info->pause_ns = number_at(root, "pause_ns", NULL);
     info->lane_bytes = number_at(root, "lane_bytes", NULL);
@@ -340,6 +344,9 @@ int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_f
     if (!status)
         status = ct_crash_make(&info->crash, trace, facts, process);
     if (!status)
+        status = ct_left_out_read(&info->left_out, trace, facts, process);
+    info->sampled = number_at(root, "sample", "rate");
+    if (!status)
         status = ct_idle_find(&info->idle, trace, facts, process, count ? UINT64_MAX : READ_AT_ONCE);
     if (status) {
         ct_info_free(info);
@@ -360,6 +367,7 @@ void ct_info_free(struct ct_info *info) {
     free(info->losses);
     ct_crash_free(info->crash);
     ct_idle_free(&info->idle);
+    ct_left_out_free(&info->left_out);
     free(info->left);
     free(info->missed);
     free(info);

@@ -6,6 +6,7 @@
 
 #include "report/crash.h"
 #include "report/idle.h"
+#include "report/left_out.h"
 #include "trace/facts.h"
 #include "trace/wall.h"
 #include <contrail/hook.h>
@@ -79,6 +80,9 @@ struct ct_info {
     uint64_t functions, hooked, entry_only, skipped, parts; /* functions and skipped: without parts */
     uint64_t code_bytes, hooked_bytes;                      /* code_bytes 0: not known */
     uint64_t latency_p50_ns, latency_p99_ns, latency_max_ns, latency_samples;
+    uint64_t memory_waited_ns;              /* sum of the times for which threads waited for memory */
+    uint64_t drain_ran_ns, drain_queued_ns; /* of the thread that writes: on a processor, and waiting for one */
+    bool drain_raised;                      /* it got a better priority */
     uint64_t plan_ns, pause_ns, lane_bytes;
     uint64_t late_ns, late_p99_ns; /* with the fast clock: how late times may be; 0: they are exact */
     uint64_t disk_bytes;           /* of all its files, as du counts */
@@ -94,6 +98,8 @@ struct ct_info {
     char stalk_events[256]; /* "12 call, 11 ret" */
     struct ct_crash *crash; /* signals, and calls that were open when the process died */
     struct ct_idle_list idle;
+    uint64_t sampled; /* every Nth call was recorded; 0: all were */
+    struct ct_left_out_list left_out;
 };
 
 /* `count`: reads all events too, to count calls and returns separately. */

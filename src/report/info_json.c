@@ -130,6 +130,12 @@ static void numbers_json(const struct ct_info *info, struct ct_json *json) {
         ct_json_number(json, "late_p99_ns", info->late_p99_ns);
     }
     ct_json_end(json, '}');
+    ct_json_begin(json, "drain", '{');
+    ct_json_number(json, "waited_ns", info->memory_waited_ns);
+    ct_json_number(json, "ran_ns", info->drain_ran_ns);
+    ct_json_number(json, "queued_ns", info->drain_queued_ns);
+    ct_json_bool(json, "raised", info->drain_raised);
+    ct_json_end(json, '}');
     ct_json_number(json, "plan_ns", info->plan_ns);
     ct_json_number(json, "pause_ns", info->pause_ns);
     ct_json_number(json, "lane_bytes", info->lane_bytes);
@@ -183,6 +189,9 @@ void ct_info_json(const struct ct_info *info, const struct ct_trace *trace, cons
     ct_json_string(json, "cpu", info->cpu);
     events_json(info, json);
     numbers_json(info, json);
+    if (info->sampled)
+        ct_json_number(json, "sample", info->sampled);
+    ct_left_out_json(&info->left_out, json);
     stalk_json(info, json);
     threads_json(info, trace, facts, json);
     ct_idle_json(&info->idle, trace, info->crash->process, json);

@@ -84,6 +84,7 @@ static void sum_up(struct ct_session_statistics *sum, const struct ct_session_st
     sum->lane_bytes += one->lane_bytes;
     sum->lane_used += one->lane_used;
     sum->bytes_written += one->bytes_written;
+    sum->waited_ns += one->waited_ns;
     sum->detail_events += one->detail_events;
     for (int i = 0; i < CT_LOSS_COUNT; i++)
         sum->detail_lost[i] += one->detail_lost[i];
@@ -99,6 +100,9 @@ static void sum_up(struct ct_session_statistics *sum, const struct ct_session_st
     sum->stalk_left += one->stalk_left;
     sum->stalk_blocks += one->stalk_blocks;
     sum->stalk_children += one->stalk_children;
+    sum->left_out += one->left_out;
+    sum->budget = one->budget > sum->budget ? one->budget : sum->budget;
+    sum->budget_used = one->budget_used > sum->budget_used ? one->budget_used : sum->budget_used;
     if (one->written_until_ns && (!sum->written_until_ns || one->written_until_ns < sum->written_until_ns))
         sum->written_until_ns = one->written_until_ns;
     if (one->window_state > sum->window_state)

@@ -171,6 +171,14 @@ static int record_off(struct command *m) {
     return set_recording(m, false);
 }
 
+static int set_budget(struct command *m) {
+    struct ct_session *s = m->c->session;
+    pthread_rwlock_wrlock(&s->policy_lock);
+    int status = ct_policy_budget(s->policy, m->operand, ct_clock_now(), m->text, SENTENCE);
+    pthread_rwlock_unlock(&s->policy_lock);
+    return announce(m, status);
+}
+
 static int set_paused(struct command *m, bool paused) {
     if (m->c->paused == paused)
         return say(m, CT_ERR_BAD_STATE, "the processes of the session are %s already", paused ? "paused" : "running");
@@ -251,6 +259,24 @@ static int trigger_list(struct command *m) {
     return 0;
 }
 
+static void set_wait_of(void *arg, struct ct_recording *r) {
+    if (r->drain.running)
+        ct_drain_set_wait(&r->drain, *(const unsigned *)arg);
+}
+
+/* Processes that begin later take it from the session. */
+static int set_wait(struct command *m) {
+    char *end;
+    unsigned long ms = strtoul(m->operand, &end, 10);
+    if (m->operand[0] < '0' || m->operand[0] > '9' || *end || ms > 1000)
+        return say(m, CT_ERR_INVALID_ARGUMENT, "wait-ms takes a number of milliseconds up to 1000, not \"%.40s\"",
+                   m->operand);
+    unsigned value = (unsigned)ms;
+    __atomic_store_n(&m->c->session->wait_ms, value, __ATOMIC_RELAXED);
+    each_recording(m->c->session, set_wait_of, &value);
+    return say(m, 0, "threads wait up to %u ms of each second when the memory is full", value);
+}
+
 /* control_callers.c answers status and stop. */
 static int (*const runs[CT_SESSION_COMMAND_COUNT])(struct command *) = {
     [CT_SESSION_COMMAND_MARK] = mark,
@@ -259,8 +285,10 @@ static int (*const runs[CT_SESSION_COMMAND_COUNT])(struct command *) = {
     [CT_SESSION_COMMAND_TRIGGER_LIST] = trigger_list,
     [CT_SESSION_COMMAND_EXCLUDE_ADD] = exclude_add,
     [CT_SESSION_COMMAND_EXCLUDE_REMOVE] = exclude_remove,
+    [CT_SESSION_COMMAND_BUDGET] = set_budget,
     [CT_SESSION_COMMAND_RECORD_OFF] = record_off,
     [CT_SESSION_COMMAND_RECORD_ON] = record_on,
+    [CT_SESSION_COMMAND_WAIT_MS] = set_wait,
     [CT_SESSION_COMMAND_PAUSE] = pause_all,
     [CT_SESSION_COMMAND_RESUME] = resume_all,
 };

@@ -7,6 +7,7 @@
 #include "session/crash_watch.h"
 #include "session/follower.h"
 #include "session/recording.h"
+#include "session/recording_sample.h"
 #include "isa/machine.h"
 #include "trace/segments.h"
 #include "symbols/functions.h"
@@ -148,6 +149,8 @@ static void put_thread(struct ct_json *j, const struct ct_drain_thread *t) {
         ct_json_end(j, '}');
     }
     ct_json_number(j, "lost", lost);
+    if (t->waits.ns)
+        ct_json_number(j, "waited_ns", t->waits.ns);
     put_kept(j, t);
     if (t->gone) /* it may have ended long after its last event */
         ct_json_number(j, "end_ns", t->last_ns > t->seen_ns ? t->last_ns : t->seen_ns);
@@ -226,6 +229,16 @@ static void put_latency(struct ct_json *j, const struct ct_drain *d) {
     ct_json_number(j, "p99_ns", ct_drain_latency(d, 0.99));
     ct_json_number(j, "max_ns", d->latency_max);
     ct_json_number(j, "samples", d->latency_samples);
+    ct_json_end(j, '}');
+}
+
+/* What the drain thread got of the processors, and how long threads waited for it. */
+static void put_drain(struct ct_json *j, const struct ct_drain *d, const struct ct_session_statistics *s) {
+    ct_json_begin(j, "drain", '{');
+    ct_json_number(j, "waited_ns", s->waited_ns);
+    ct_json_number(j, "ran_ns", d->pace.ran_ns);
+    ct_json_number(j, "queued_ns", d->pace.queued_ns);
+    ct_json_bool(j, "raised", d->pace.raised);
     ct_json_end(j, '}');
 }
 
@@ -321,6 +334,7 @@ static void put_numbers(struct ct_json *j, struct ct_recording *r) {
     put_events(j, &now);
     put_detail(j, r, &now);
     put_latency(j, &r->drain);
+    put_drain(j, &r->drain, &now);
     put_rates(j, &now);
     ct_json_number(j, "plan_ns", now.plan_ns);
     ct_json_number(j, "pause_ns", now.pause_ns);
@@ -354,6 +368,8 @@ static int write_manifest(struct ct_recording *r, bool complete) {
     put_keep(&j, &r->session->options);
     put_numbers(&j, r);
     ct_follower.put_manifest(r, &j);
+    ct_recording_budget_put(r, &j);
+    ct_recording_sample_put(r, &j);
     put_end(&j, r);
     put_lists(&j, r);
     ct_json_end(&j, '}');
@@ -459,9 +475,17 @@ void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
     ct_json_number(j, "lane_least_free", n.lane_least_free);
     ct_json_bool(j, "lane_above", n.lane_above);
     ct_json_number(j, "bytes_written", n.bytes_written);
+    ct_json_number(j, "waited_ns", n.waited_ns);
     ct_json_number(j, "latency_p50_ns", n.latency_p50_ns);
     ct_json_number(j, "latency_p99_ns", n.latency_p99_ns);
     ct_json_number(j, "behind_ns", n.written_until_ns ? ct_clock_now() - n.written_until_ns : 0);
     ct_json_number(j, "recording_ns", n.recording_ns);
+    if (n.budget) {
+        ct_json_begin(j, "budget", '{');
+        ct_json_real(j, "limit", (double)n.budget / 10000);
+        ct_json_real(j, "used", (double)n.budget_used / 10000);
+        ct_json_number(j, "left_out", n.left_out);
+        ct_json_end(j, '}');
+    }
     put_detail_status(j, s, &n);
 }

@@ -49,6 +49,7 @@ struct ct_session {
     struct ct_control_server *control;
     struct ct_policy *policy;
     pthread_rwlock_t policy_lock;      /* the control thread changes it, many read it: the drain never waits long */
+    unsigned wait_ms;                  /* options.wait_ms, or what the control socket's thread has set instead */
     int asked_to_stop;                 /* over the control socket */
     struct ct_session_statistics past; /* sums of recordings that are over */
     struct ct_segments *segments;      /* decides which index files are deleted; NULL: none */

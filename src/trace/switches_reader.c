@@ -21,14 +21,16 @@ struct ct_switches_reader {
     size_t at;
     uint64_t last_ns, spans;
     bool finished; /* the current part */
+    const char *name;
     char problem[160];
 };
 
-static const char *const names[PARTS] = {CT_SWITCHES_OLD, CT_SWITCHES_FILE};
+/* What is added to the name. */
+static const char *const ends[PARTS] = {CT_SWITCHES_BEFORE, ""};
 
 static int complain(struct ct_switches_reader *r, const char *what) {
     if (!r->problem[0])
-        snprintf(r->problem, sizeof r->problem, "%s at byte %zu of %s", what, r->at, names[r->part]);
+        snprintf(r->problem, sizeof r->problem, "%s at byte %zu of %s%s", what, r->at, r->name, ends[r->part]);
     return CT_ERR_BAD_FILE;
 }
 
@@ -107,8 +109,8 @@ int ct_switches_reader_next(struct ct_switches_reader *r, struct ct_switch_span 
 
 /* ---- opening and closing ---- */
 
-static int load_part(struct part *p, const char *directory, uint32_t id, const char *name) {
-    char *path = ct_file_path("%s/thread_%u/%s", directory, id, name);
+static int load_part(struct part *p, const char *directory, uint32_t id, const char *name, const char *end) {
+    char *path = ct_file_path("%s/thread_%u/%s%s", directory, id, name, end);
     int error = path ? ct_file_load(path, CT_SWITCHES_LIMIT, (char **)&p->bytes, &p->size) : ENOMEM;
     free(path);
     if (error)
@@ -120,11 +122,16 @@ static int load_part(struct part *p, const char *directory, uint32_t id, const c
 }
 
 int ct_switches_reader_open(struct ct_switches_reader **out, const char *directory, uint32_t id) {
+    return ct_switches_reader_open_as(out, directory, id, CT_SWITCHES_FILE);
+}
+
+int ct_switches_reader_open_as(struct ct_switches_reader **out, const char *directory, uint32_t id, const char *name) {
     struct ct_switches_reader *r = *out = calloc(1, sizeof *r);
     if (!r)
         return CT_ERR_NO_MEMORY;
-    int status = load_part(&r->parts[PARTS - 1], directory, id, names[PARTS - 1]);
-    int old = status ? status : load_part(&r->parts[0], directory, id, names[0]);
+    r->name = name;
+    int status = load_part(&r->parts[PARTS - 1], directory, id, name, ends[PARTS - 1]);
+    int old = status ? status : load_part(&r->parts[0], directory, id, name, ends[0]);
     if (!status && old != CT_ERR_NOT_FOUND)
         status = old;
     if (status) {

@@ -84,6 +84,11 @@ static int free_writer(struct ct_switches_writer *w) {
 
 int ct_switches_writer_open(struct ct_switches_writer **out, struct ct_place *process, uint32_t id, uint32_t tid,
                             uint64_t begins_ns, uint64_t limit) {
+    return ct_switches_writer_open_as(out, process, id, tid, begins_ns, limit, CT_SWITCHES_FILE);
+}
+
+int ct_switches_writer_open_as(struct ct_switches_writer **out, struct ct_place *process, uint32_t id, uint32_t tid,
+                               uint64_t begins_ns, uint64_t limit, const char *name) {
     struct ct_switches_writer *w = calloc(1, sizeof *w);
     char *thread = NULL;
     *out = NULL;
@@ -96,8 +101,8 @@ int ct_switches_writer_open(struct ct_switches_writer **out, struct ct_place *pr
     w->last_ns = begins_ns;
     w->out.error = ct_file_thread_directory(process, id, &thread);
     if (!w->out.error) {
-        w->out.path = ct_file_path("%s/" CT_SWITCHES_FILE, thread);
-        w->old = ct_file_path("%s/" CT_SWITCHES_OLD, thread);
+        w->out.path = ct_file_path("%s/%s", thread, name);
+        w->old = ct_file_path("%s/%s" CT_SWITCHES_BEFORE, thread, name);
         w->out.error = w->out.path && w->old ? 0 : ENOMEM;
     }
     free(thread);

@@ -470,18 +470,18 @@ static void check_summary(struct verifier *verifier, const struct trace_thread *
                  verifier->trace->processes[thread->info.process].directory, thread->info.id);
 }
 
-/* Checks when it was on a processor, where that was recorded. */
-static void check_switches(struct verifier *verifier, const struct trace_thread *thread, bool finished) {
+/* Checks when it was on a processor, where that was recorded, and when it waited for memory. */
+static void check_spans(struct verifier *verifier, const struct trace_thread *thread, bool finished, const char *file) {
     const struct trace_process *process = &verifier->trace->processes[thread->info.process];
     struct ct_switches_reader *reader;
     struct ct_switch_span span;
     char name[PATH_MAX];
-    int status = ct_switches_reader_open(&reader, process->directory, thread->info.id);
+    int status = ct_switches_reader_open_as(&reader, process->directory, thread->info.id, file);
     if (status == CT_ERR_NOT_FOUND)
         return;
-    snprintf(name, sizeof name, "%s/thread_%u/" CT_SWITCHES_FILE, process->directory, thread->info.id);
+    snprintf(name, sizeof name, "%s/thread_%u/%s", process->directory, thread->info.id, file);
     if (status) {
-        complain(verifier, "%s: it is not a file of switches", name);
+        complain(verifier, "%s: it is not a file of %s", name, file);
         return;
     }
     while ((status = ct_switches_reader_next(reader, &span)) > 0)
@@ -534,7 +534,8 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
     check_details(verifier, thread, finished);
     check_code(verifier, thread, finished);
     check_summary(verifier, thread);
-    check_switches(verifier, thread, finished);
+    check_spans(verifier, thread, finished, CT_SWITCHES_FILE);
+    check_spans(verifier, thread, finished, CT_WAITS_FILE);
     for (int i = 0; i < P_COUNT; i++)
         if (check->reported[i] > REPORT_LIMIT)
             complain(verifier, "%s/thread_%u: %" PRIu64 " more events with %s", check->directory, thread->info.id,

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See waits.h. In the manifest a wait is [tid, from_ns, to_ns, reason]; tid 0 is all threads. */
+/* See waits.h. In the manifest a wait is [tid, from_ns, to_ns, reason]; tid 0 is all threads. Waits for memory are many:
+ * thread_N/waits has them. */
 #include "trace/waits.h"
+#include "base/grow.h"
+#include "trace/switches_file.h"
+#include <contrail/status.h>
 #include <stdlib.h>
 
 static int by_start(const void *a, const void *b) {
@@ -34,6 +38,7 @@ static int read_waits(struct ct_waits *out, const struct ct_facts *facts, size_t
         return 0;
     if (!(out->spans = calloc(list->count, sizeof *out->spans)))
         return CT_ERR_NO_MEMORY;
+    out->room = list->count;
     for (; item; item = item->next) {
         const struct ct_json_node *who = ct_json_first(item), *from = who ? who->next : NULL;
         const struct ct_json_node *to = from ? from->next : NULL;
@@ -42,18 +47,42 @@ static int read_waits(struct ct_waits *out, const struct ct_facts *facts, size_t
         if (span.to_ns > span.from_ns && (!tid || !waits || waits == tid))
             out->spans[out->count++] = span;
     }
-    unite(out);
     return 0;
+}
+
+/* A damaged file counts as far as it is whole; `verify` reports it. */
+static int read_file(struct ct_waits *out, const char *directory, uint32_t id) {
+    struct ct_switches_reader *reader;
+    struct ct_switch_span span;
+    int status = ct_switches_reader_open_as(&reader, directory, id, CT_WAITS_FILE);
+    if (status)
+        return status == CT_ERR_NO_MEMORY ? status : 0;
+    while (!status && ct_switches_reader_next(reader, &span) > 0)
+        if (ct_grow(&out->spans, &out->room, out->count, sizeof *out->spans, 64))
+            out->spans[out->count++] = (struct ct_wait_span){span.from_ns, span.to_ns, "memory"};
+        else
+            status = CT_ERR_NO_MEMORY;
+    ct_switches_reader_close(reader);
+    return status;
 }
 
 int ct_waits_of_thread(struct ct_waits *out, const struct ct_facts *facts, const struct ct_trace *trace,
                        size_t thread) {
     const struct ct_trace_thread *t = ct_trace_thread_at(trace, thread);
-    return read_waits(out, facts, t->process, t->tid ? t->tid : UINT32_MAX);
+    int status = read_waits(out, facts, t->process, t->tid ? t->tid : UINT32_MAX);
+    if (!status)
+        status = read_file(out, ct_trace_process_at(trace, t->process)->directory, t->id);
+    if (status)
+        ct_waits_free(out);
+    else
+        unite(out);
+    return status;
 }
 
 int ct_waits_of_process(struct ct_waits *out, const struct ct_facts *facts, size_t process) {
-    return read_waits(out, facts, process, 0);
+    int status = read_waits(out, facts, process, 0);
+    unite(out);
+    return status;
 }
 
 void ct_waits_free(struct ct_waits *waits) {

@@ -55,34 +55,36 @@ static struct ct_block *begin(void) {
     return b;
 }
 
-/* Records an event; its first argument or result is `value`. */
-static struct ct_detail_note record(struct ct_block *b, uint32_t hook, uint32_t kind, uint64_t value) {
-    struct ct_detail_note note = {.entered = 1};
+/* Records an event; its first argument or result is `value`. `e`: the entry of its frame, if the function has one. */
+static void record(struct ct_block *b, uint32_t hook, uint32_t kind, uint64_t value, struct ct_shadow *e) {
+    struct ct_detail_note note = {.entered = kind == CT_EVENT_RETURN ? e->data : 1};
     ct_event_note(b, hook, kind, &note);
+    if (e)
+        *e = kind == CT_EVENT_RETURN
+                 ? (struct ct_shadow){0}
+                 : (struct ct_shadow){.slot = 1, .data = (note.stamp & ((1ull << CT_ENTERED_BITS) - 1)) | 1};
     if (b->rules[hook])
         ct_agent_detail_mark(&note, value, 0, NULL);
     bool returned = kind == CT_EVENT_RETURN;
     struct ct_shm_detail *r = (void *)ct_agent_detail_reserve(returned ? b->return_size : b->call_size);
     if (!r)
-        return note;
+        return;
     memset(r, 0, returned ? b->return_size : b->call_size); /* all bytes are written */
     *(returned ? r->ret.registers : r->call.registers) = value;
     r->stamp = note.stamp;
     r->tag = note.tag;
     r->hook = note.hook;
     r->check = note.stamp * (uint64_t)(int64_t)CT_DETAIL_MIX ^ ((uint64_t)note.hook << 32 | note.tag) ^ b->detail_key;
-    return note;
 }
 
 static void open_call(struct ct_block *b, uint32_t hook, uint64_t value) {
-    struct ct_shadow *e = b->top++;
-    struct ct_detail_note note = record(b, hook, CT_EVENT_CALL, value);
-    *e = (struct ct_shadow){.slot = 1, .data = (note.stamp & ((1ull << CT_ENTERED_BITS) - 1)) | 1};
+    b->top++;
+    record(b, hook, CT_EVENT_CALL, value, b->top - 1);
 }
 
 static void close_call(struct ct_block *b, uint32_t hook, uint64_t value) {
-    *--b->top = (struct ct_shadow){0};
-    (void)record(b, hook, CT_EVENT_RETURN, value);
+    b->top--;
+    record(b, hook, CT_EVENT_RETURN, value, b->top);
 }
 
 static void make_calls(struct ct_block *b, size_t count) {
@@ -100,8 +102,9 @@ static void mark(uint64_t pre_events) {
 
 /* ---- what was written ---- */
 
-/* How many records of the first thread are those of calls of this hook with this argument; UINT64_MAX: with any. */
-static size_t count_calls(uint64_t hook, uint64_t value) {
+/* How many records of the first thread are calls (or returns) of this hook with this argument (or result); UINT64_MAX:
+ * with any. */
+static size_t count_records(int type, uint64_t hook, uint64_t value) {
     char path[128];
     static uint8_t bytes[96 << 20];
     snprintf(path, sizeof path, "%s/thread_1/detail.atf", f.directory);
@@ -115,11 +118,15 @@ static size_t count_calls(uint64_t hook, uint64_t value) {
         const struct atf_detail_call *r = (const struct atf_detail_call *)(bytes + at);
         assert_true(at == 64 || r->event.index_seq > last); /* in the order of events */
         last = r->event.index_seq;
-        count += r->event.event_type == ATF_DETAIL_CALL && r->function_id == hook + 1 &&
+        count += r->event.event_type == type && r->function_id == hook + 1 &&
                  (value == UINT64_MAX || r->registers[0] == value);
         at += r->event.total_length;
     }
     return count;
+}
+
+static size_t count_calls(uint64_t hook, uint64_t value) {
+    return count_records(ATF_DETAIL_CALL, hook, value);
 }
 
 static void drain(void) {
@@ -300,6 +307,58 @@ static void test_pending_marks(void **state) {
         assert_int_equal(count_calls(5, 100 + i), 1);
 }
 
+/* A mark is pending, and memory is used up: later marks have their own records and those of their calls, however much
+ * was called in them and after them. So have calls that are open at the end. */
+static void test_marks_without_memory(void **state) {
+    (void)state;
+    enum { MARKS = 60 };
+    start(1 << 20, &(struct ct_windows_rolls){.pre_ns = 1, .post_ns = 1}, false);
+    f.lane.rules[5] = 1;
+    f.lane.control->triggers[0] = (struct ct_shm_trigger){.kind = CT_SHM_ON_RETURN};
+    struct ct_block *b = begin();
+    open_call(b, 5, 99);
+    close_call(b, 5, 99);
+    make_calls(b, 20000);
+    for (uint64_t i = 0; i < MARKS; i++) {
+        open_call(b, 7, i);
+        open_call(b, 5, 100 + i);
+        make_calls(b, 100);
+        record(b, 8, CT_EVENT_ENTRY, i, NULL); /* has no frame */
+        close_call(b, 5, 200 + i);
+        make_calls(b, 100);
+        close_call(b, 7, 0);
+    }
+    open_call(b, 9, 77);
+    mark(0);
+    drain();
+    assert_int_equal(windows.marks, MARKS + 2);
+    for (uint64_t i = 0; i < MARKS; i++) {
+        assert_int_equal(count_calls(5, 100 + i), 1);
+        assert_int_equal(count_records(ATF_DETAIL_RETURN, 5, 200 + i), 1);
+    }
+    assert_int_equal(count_calls(9, 77), 1);
+}
+
+/* A thread for which there is no segment at all. */
+static void test_marks_of_latecomers(void **state) {
+    (void)state;
+    start(1 << 20, &(struct ct_windows_rolls){.pre_ns = 1, .post_ns = 1}, false);
+    f.lane.rules[5] = 1;
+    f.lane.control->triggers[0] = (struct ct_shm_trigger){.kind = CT_SHM_ON_RETURN};
+    struct ct_block *last = begin(); /* the first in the trace */
+    record(last, 8, CT_EVENT_ENTRY, 0, NULL);
+    for (uint32_t i = 0; i < f.lane.segment_count; i++)
+        f.lane.segments[i].word = CT_SEGMENT_WORD(CT_SEGMENT_OWNED, 9999);
+    f.lane.control->free_segments = 0;
+    last->detail_cursor = 1ull << 63;
+    open_call(last, 5, 33);
+    make_calls(last, 1000);
+    close_call(last, 5, 44);
+    drain();
+    assert_int_equal(count_calls(5, 33), 1);
+    assert_int_equal(count_records(ATF_DETAIL_RETURN, 5, 44), 1);
+}
+
 static void test_operand_of_mark(void **state) {
     (void)state;
     char error[256];
@@ -331,6 +390,8 @@ int main(void) {
         cmocka_unit_test_teardown(test_open_calls, clean),
         cmocka_unit_test_teardown(test_marked_call, clean),
         cmocka_unit_test_teardown(test_pending_marks, clean),
+        cmocka_unit_test_teardown(test_marks_without_memory, clean),
+        cmocka_unit_test_teardown(test_marks_of_latecomers, clean),
         cmocka_unit_test(test_operand_of_mark),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,6 +27,7 @@ static int good(void **state) {
         .pidfd_getfd = true,
         .memfd = true,
         .wipe_on_fork = true,
+        .processors = 2,
         .constant_tsc = true,
         .nonstop_tsc = true,
         .clock_source = "tsc",
@@ -233,12 +234,48 @@ static void test_rights_come_first(void **state) {
     assert_int_equal(report.problems, 2);
 }
 
+/* What --cpu needs: everything else works without it. */
+static void test_time_on_processors(void **state) {
+    (void)state;
+    static const struct {
+        int error;
+        const char *cause, *remedy;
+    } refusals[] = {
+        {EACCES, "the kernel refuses it to this user", "perf_event_paranoid to 2 or less"},
+        {EPERM, "the kernel refuses it to this user", "run contrail as root"},
+        {ENOSYS, "not available here", "CONFIG_PERF_EVENTS"},
+        {ENOMEM, "no memory can be locked", "ulimit -l"},
+        {EINVAL, "Invalid argument", "leave out --cpu"},
+    };
+    expect("time on CPUs", CT_DOCTOR_OK, 0, false);
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        facts.switches_error = refusals[i].error;
+        const struct ct_doctor_check *check = check_of("time on CPUs");
+        assert_non_null(strstr(check->text, "--cpu has no effect: "));
+        assert_non_null(strstr(check->text, refusals[i].cause));
+        assert_non_null(strstr(check->remedy, refusals[i].remedy));
+        warns("time on CPUs");
+    }
+    /* A descriptor for each thread and processor, unless whole processors may be looked at. */
+    facts.target.threads = 4096;
+    expect("time on CPUs", CT_DOCTOR_OK, 0, false);
+    facts.target.threads = 4096;
+    facts.switches_whole_error = EACCES;
+    assert_non_null(strstr(check_of("time on CPUs")->text, "8256 open files for the 4096 threads"));
+    warns("time on CPUs");
+    facts.target.threads = 4096;
+    facts.switches_whole_error = EACCES;
+    facts.open_files = 8256;
+    expect("time on CPUs", CT_DOCTOR_OK, 0, false);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_all_is_well, good),
         cmocka_unit_test_setup(test_rights, good),
         cmocka_unit_test_setup(test_memory, good),
         cmocka_unit_test_setup(test_machine, good),
+        cmocka_unit_test_setup(test_time_on_processors, good),
         cmocka_unit_test_setup(test_directories, good),
         cmocka_unit_test_setup(test_target, good),
         cmocka_unit_test_setup(test_filters_of_the_target, good),

@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,22 +21,24 @@ with open(CONTRAIL, "rb") as program:
     SANITIZED = b"__asan_init" in program.read()
 UNAVAILABLE, PERMISSION = 69, 77
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 38, 22
+PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}[os.uname().machine]
 
 
 def doctor(*words, prefix=(), **options):
     return subprocess.run([*prefix, CONTRAIL, "doctor", *words], capture_output=True, text=True, timeout=60, **options)
 
 
-def filter_self():
-    """A seccomp filter that allows everything."""
-    allow = ctypes.create_string_buffer(b"\x06\0\0\0\0\0\xff\x7f", 8)
+def filter_self(refused=-1):
+    """A seccomp filter that allows everything, but for one call."""
+    code = [(0x20, 0, 0, 0), (0x15, 0, 1, refused & 0xFFFFFFFF), (0x06, 0, 0, 0x00050001), (0x06, 0, 0, 0x7FFF0000)]
+    filters = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *c) for c in code))
 
     class Program(ctypes.Structure):
         _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
 
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    if libc.prctl(PR_SET_SECCOMP, 2, ctypes.byref(Program(1, ctypes.addressof(allow))), 0, 0):
+    if libc.prctl(PR_SET_SECCOMP, 2, ctypes.byref(Program(len(code), ctypes.addressof(filters))), 0, 0):
         raise OSError("seccomp")
 
 
@@ -119,6 +122,20 @@ class Doctor(unittest.TestCase):
         attach = subprocess.run([CONTRAIL, "attach", "-d", "10ms", "-o", self.output, str(process.pid)],
                                 capture_output=True, timeout=60, preexec_fn=filter_self)
         self.assertNotEqual(attach.returncode, 0, attach.stderr)
+
+    def test_time_on_processors(self):
+        """What doctor says is what a recording with --cpu says."""
+        def refuse():
+            filter_self(PERF_EVENT_OPEN)
+
+        for prepare in (None, refuse):
+            check = self.checks(preexec_fn=prepare)["time on CPUs"]
+            done = subprocess.run([CONTRAIL, "spawn", "--cpu", "-o", self.output, "true"], capture_output=True,
+                                  text=True, timeout=60, preexec_fn=prepare)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("--cpu has no effect" in done.stderr, check["level"] == "warning")
+            if prepare:
+                self.assertIn(f"{check['text']}: {check['remedy']}", done.stderr)
 
     @unittest.skipIf(os.geteuid() != 0, "needs root, to be somebody else")
     def test_other_user(self):

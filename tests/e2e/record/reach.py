@@ -38,6 +38,11 @@ __attribute__((noipa)) int hang(int request) {
     fflush(stdout);
     return read(0, &c, 1) == 1 ? request : 0;
 }
+__attribute__((noipa)) int handle(int request, long steps) {
+    for (long i = 0; i < steps; i++)
+        step(i);
+    return -request;
+}
 __attribute__((noipa)) int serve(int request, long steps, const char *way) {
     long sum = 0;
     for (long i = 0; i < steps; i++)
@@ -48,6 +53,9 @@ __attribute__((noipa)) int serve(int request, long steps, const char *way) {
         raise(SIGUSR1);
     if (!strcmp(way, "kill"))
         raise(SIGKILL);
+    if (!strcmp(way, "fail"))
+        for (int i = 0; i < 40; i++)
+            handle(1000 + i, steps);
     if (!strcmp(way, "hang"))
         return hang(request + 1);
     return sum == 1 ? 0 : -request;
@@ -152,6 +160,15 @@ class Reach(session_case.SessionCase):
         for memory in ("1M", "4M"):
             _, records = self.kept("return", STEPS, "-t", "return=serve:eq:-41", "--detail-mem", memory)
             self.assert_open_calls(records, ("serve", 41), ("main", 3))
+
+    def test_marks_soon_after_another(self):
+        """Memory is used up by what the first one wants; each has its call's arguments and its result."""
+        for memory in ("1M", "4M"):
+            trace, records = self.kept("fail", 2000, "-t", "return=handle:lt:0", "--detail-mem", memory)
+            self.assertEqual(trace.manifest["marks"], 40)
+            for i in range(40):
+                self.assertEqual(records.count(("handle", detail_file.CALL, 1000 + i)), 1, (memory, i))
+                self.assertEqual(records.count(("handle", detail_file.RETURN, -1000 - i & 0xffffffff)), 1, (memory, i))
 
     def test_default_rolls_are_bounded(self):
         trace, records = self.kept("return", STEPS, "-t", "return=serve:lt:0")

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When the drain thread sleeps, what wakes it, and whether it gets a processor. Owner: the drain thread.
+ *
+ * It sleeps for a few milliseconds, so that the live parts of chunks are written too. A thread of the target wakes it
+ * when a part of the lane was filled meanwhile: at moderate rates none ever has to. The word that it sleeps on is in
+ * shared memory. The target may wake it for nothing: if it does so again and again, nobody but us can wake it.
+ *
+ * When others keep it from the processors, the thread asks for a better priority. Only root, or a user with a limit on
+ * nice, gets one. */
+#include "drain/drain.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WAKE_PART   16u /* the drain is woken when this part of the lane was submitted since its last pass began */
+#define MOST_IDLE   8u  /* wake-ups after which nothing was found, until they are ignored */
+#define HIGH_NICE   (-10)
+#define QUEUED_PART 20u /* a twentieth of the time spent waiting for a processor is too much */
+
+/* ---- sleeping ---- */
+
+static bool is_stopping(const struct ct_drain *d) {
+    return __atomic_load_n(&d->stopping, __ATOMIC_ACQUIRE);
+}
+
+/* Returns true if somebody has woken us, or there was no need to sleep. */
+static bool sleep_until_woken(struct ct_drain *d, unsigned ms) {
+    struct ct_shm_queue *q = d->lane->queue;
+    const struct timespec limit = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    uint32_t wakes = __atomic_load_n(&q->wakes, __ATOMIC_ACQUIRE);
+    uint64_t wake_at = d->submits + d->lane->chunk_count / WAKE_PART + 1;
+    bool woken = true;
+    __atomic_store_n(&q->wake_at, wake_at, __ATOMIC_SEQ_CST);
+    /* What was submitted before the threads could see wake_at is not slept on. ct_drain_wake changes the word after
+     * `stopping` was set. */
+    if (!is_stopping(d) && __atomic_load_n(&q->submits, __ATOMIC_SEQ_CST) < wake_at)
+        woken = !syscall(SYS_futex, &q->wakes, FUTEX_WAIT, wakes, &limit, NULL, 0) || errno != ETIMEDOUT;
+    __atomic_store_n(&q->wake_at, CT_SHM_NO_WAKE, __ATOMIC_RELAXED);
+    return woken;
+}
+
+bool ct_drain_sleep(struct ct_drain *d, unsigned ms) {
+    struct ct_drain_pace *p = &d->pace;
+    struct pollfd f = {.fd = d->stop_fd, .events = POLLIN};
+    if (d->found)
+        p->idle_wakes = 0;
+    if (ms && p->idle_wakes < MOST_IDLE) {
+        p->idle_wakes += sleep_until_woken(d, ms);
+        ms = 0;
+    }
+    return poll(&f, 1, (int)ms) <= 0;
+}
+
+void ct_drain_wake(struct ct_drain *d) {
+    uint64_t one = 1;
+    struct ct_shm_queue *q = d->lane->queue;
+    (void)!write(d->stop_fd, &one, sizeof one);
+    __atomic_fetch_add(&q->wakes, 1, __ATOMIC_RELEASE);
+    (void)syscall(SYS_futex, &q->wakes, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* ---- its share of the processors ---- */
+
+/* Time on a processor, and time spent waiting for one, in nanoseconds. False: the kernel does not report it. */
+static bool read_times(const struct ct_drain_pace *p, uint64_t *ran, uint64_t *queued) {
+    char text[96];
+    ssize_t size = p->schedstat >= 0 ? pread(p->schedstat, text, sizeof text - 1, 0) : -1;
+    unsigned long long a, b;
+    text[size > 0 ? size : 0] = 0;
+    if (sscanf(text, "%llu %llu", &a, &b) != 2)
+        return false;
+    *ran = a;
+    *queued = b;
+    return true;
+}
+
+void ct_drain_pace_begin(struct ct_drain *d) {
+    d->pace.schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    d->pace.measured_ns = ct_clock_now();
+}
+
+void ct_drain_pace_end(struct ct_drain *d) {
+    ct_drain_pace_measure(d);
+    if (d->pace.schedstat >= 0)
+        close(d->pace.schedstat);
+    d->pace.schedstat = -1;
+}
+
+void ct_drain_pace_measure(struct ct_drain *d) {
+    struct ct_drain_pace *p = &d->pace;
+    uint64_t now = ct_clock_now(), before = p->queued_ns;
+    if (!read_times(p, &p->ran_ns, &p->queued_ns))
+        return;
+    bool kept_waiting = p->queued_ns - before > (now - p->measured_ns) / QUEUED_PART;
+    p->measured_ns = now;
+    if (!kept_waiting || p->asked)
+        return;
+    p->asked = true;
+    errno = 0;
+    int nice = getpriority(PRIO_PROCESS, 0);
+    p->raised = !errno && nice > HIGH_NICE && !setpriority(PRIO_PROCESS, 0, HIGH_NICE);
+}
