@@ -3,7 +3,8 @@
  *
  * "all, memory is full": the events are in shared memory before the drain begins, so nothing waits for a producer.
  * "all, sustained": a producer that needs no time stamps fills chunks as fast as the drain frees them, on another
- * core. Each figure is the best of several rounds. */
+ * core. "and a worker": with another thread that compresses (trace/pack_pool.h), which needs a third core to be worth it.
+ * Each figure is the best of several rounds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,14 +17,16 @@
 #include <cmocka.h>
 
 #include "../unit/lane_util.h"
+#include "abi/event.h"
 #include "drain_stages.h"
 #include "os/thread.h"
 #include "trace/file.h"
+#include "trace/pack_pool.h"
 #include "trace/packed_block.h"
 
 #define MOST      (2u << 20)
 #define FUNCTIONS 200u
-#define ROUNDS    7
+#define ROUNDS    5
 #define SUSTAINED 16u /* times all events */
 
 struct program {
@@ -150,9 +153,10 @@ static double drain_full(const struct program *p, uint64_t *bytes) {
     return spent / (double)p->count * 1e9;
 }
 
-static double drain_sustained(const struct program *p, uint64_t *bytes) {
+static double drain_sustained(const struct program *p, unsigned workers, uint64_t *bytes) {
     struct lane_fixture f;
     prepare(&f, 32u << 20);
+    ct_pack_pool_open(workers); /* the drain's own call changes nothing then */
     struct ct_block *b = lane_thread(&f);
     assert_int_equal(ct_drain_start(&f.drain), 0);
     double start = seconds();
@@ -163,16 +167,18 @@ static double drain_sustained(const struct program *p, uint64_t *bytes) {
     assert_int_equal(ct_drain_finish(&f.drain), 0);
     assert_int_equal(f.drain.statistics.events, SUSTAINED * p->count);
     *bytes = f.drain.statistics.bytes_written / SUSTAINED;
+    ct_pack_pool_close();
     lane_end(&f);
     return spent / (double)(SUSTAINED * p->count) * 1e9;
 }
 
 /* ---- stages ---- */
 
-enum { COPY, COLUMNS, ONE_BY_ONE, COMPRESS, SUM, WRITE, CLEAR, STAGES };
+enum { COPY, COLUMNS, ONE_BY_ONE, NUMBERED, COMPRESS, SUM, WRITE, CLEAR, STAGES };
 static const char *const stage_names[STAGES] = {[COPY] = "look and copy",
                                                 [COLUMNS] = "depths, times, columns",
                                                 [ONE_BY_ONE] = "  the same, by event",
+                                                [NUMBERED] = "  with detail",
                                                 [COMPRESS] = "compress, checksum",
                                                 [SUM] = "  of this, checksum",
                                                 [WRITE] = "write",
@@ -197,13 +203,14 @@ static void lap(double *stage, double *last) {
 }
 
 static void time_stages(struct lane_fixture *f, struct ct_event *slots, size_t count, double *spent) {
-    struct ct_drain_thread t[2] = {0};
-    struct ct_pack *pack[2] = {ct_pack_take(), ct_pack_take()};
+    static struct ct_detail detail;
+    struct ct_drain_thread t[3] = {0};
+    struct ct_pack *pack[3] = {ct_pack_take(), ct_pack_take(), ct_pack_take()};
     uint32_t chunk = ct_lane_capacity(&f->lane), end;
     struct ct_event *copy = malloc(f->lane.chunk_bytes);
     int file = open(f->directory, O_TMPFILE | O_WRONLY, 0600);
     size_t size;
-    for (int way = 0; way < 2; way++) {
+    for (int way = 0; way < 3; way++) {
         t[way] = (struct ct_drain_thread){.tid = 7};
         ct_pack_begin(pack[way], 7);
     }
@@ -217,6 +224,13 @@ static void time_stages(struct lane_fixture *f, struct ct_event *slots, size_t c
         lap(&spent[COLUMNS], &last);
         ct_drain_pack(&f->drain, &t[1], pack[1], copy, n, true);
         lap(&spent[ONE_BY_ONE], &last);
+        for (size_t i = 0; i < n; i++)
+            copy[i].kind |= (uint32_t)(at + i + 1) * CT_TAG_STEP;
+        f->drain.detail = &detail;
+        last = seconds();
+        t[2].events += ct_drain_pack(&f->drain, &t[2], pack[2], copy, n, false);
+        lap(&spent[NUMBERED], &last);
+        f->drain.detail = NULL;
         memset(slots + at, 0, n * sizeof *slots);
         lap(&spent[CLEAR], &last);
         if ((at / chunk + 1) % (CT_PACK_EVENTS / chunk) && at + n < count)
@@ -227,13 +241,15 @@ static void time_stages(struct lane_fixture *f, struct ct_event *slots, size_t c
         lap(&spent[SUM], &last);
         assert_int_equal(write(file, block, size), size);
         lap(&spent[WRITE], &last);
-        ct_pack_begin(pack[0], 7);
-        ct_pack_begin(pack[1], 7);
+        for (int way = 0; way < 3; way++)
+            ct_pack_begin(pack[way], 7);
     }
-    for (int way = 0; way < 2; way++) {
+    for (int way = 0; way < 3; way++) {
         ct_pack_give(pack[way]);
         free(t[way].stack);
     }
+    ct_detail_free_calls(&t[2].detail);
+    free(t[2].detail.runs);
     close(file);
     free(copy);
 }
@@ -258,20 +274,25 @@ static void measure_stages_of(const struct program *p) {
     lane_end(&f);
 }
 
+static void print_all(const char *what, double ns, uint64_t bytes, size_t count) {
+    printf("  %-24s %6.2f ns  %6.1f M events/s, %.2f bytes per event\n", what, ns, 1e3 / ns,
+           (double)bytes / (double)count);
+}
+
 static void measure(const struct program *p) {
-    double full = 1e9, sustained = 1e9;
-    uint64_t bytes = 0, hurried = 0;
+    double full = 1e9, sustained[2] = {1e9, 1e9}, now;
+    uint64_t bytes[3] = {0};
     for (int i = 0; i < ROUNDS; i++) {
-        double a = drain_full(p, &bytes), b = drain_sustained(p, &hurried);
-        full = a < full ? a : full;
-        sustained = b < sustained ? b : sustained;
+        full = (now = drain_full(p, &bytes[2])) < full ? now : full;
+        for (unsigned workers = 0; workers < 2; workers++)
+            if ((now = drain_sustained(p, workers, &bytes[workers])) < sustained[workers])
+                sustained[workers] = now;
     }
     printf("%s\n", p->name);
     measure_stages_of(p);
-    printf("  all, memory is full  %6.2f ns  %6.1f M events/s, %.2f bytes per event\n", full, 1e3 / full,
-           (double)bytes / (double)p->count);
-    printf("  all, sustained       %6.2f ns  %6.1f M events/s, %.2f bytes per event\n", sustained, 1e3 / sustained,
-           (double)hurried / (double)p->count);
+    print_all("all, memory is full", full, bytes[2], p->count);
+    print_all("all, sustained", sustained[0], bytes[0], p->count);
+    print_all("all, and a worker", sustained[1], bytes[1], p->count);
     free(p->events);
 }
 
