@@ -65,6 +65,7 @@ struct ct_drain_waits {
 struct ct_drain_pace {
     unsigned idle_wakes;                     /* wake-ups after which nothing was found */
     int schedstat;                           /* what the kernel reports of the drain thread; -1: nothing */
+    uint64_t submits, slept_at;              /* at the last sleep */
     uint64_t measured_ns, ran_ns, queued_ns; /* on a processor; waiting for one */
     bool asked, raised;                      /* a better priority: we have asked for it, and have it */
 };
