@@ -65,7 +65,8 @@ static inline __attribute__((always_inline)) size_t put_shapes(const struct run 
         const struct ct_pack_code *code = &codes[word % CT_PACK_CODES];
         if (unlikely(code->key != hook) && !(code = find_code(run, hook, kind == CT_EVENT_CALL, &other)))
             break;
-        uint32_t ends = (expected[used] == word) & (hooks[used] == hook);
+        /* What nothing is expected after is 0, and so is the word of a void event of hook 0. */
+        uint32_t ends = (expected[used] == word) & (hooks[used] == hook) & (kind != CT_EVENT_VOID);
         if (unlikely(!opaque((kind == CT_EVENT_CALL) | ends)))
             break;
         call = kind & CT_EVENT_CALL;
