@@ -240,6 +240,14 @@ struct ct_shm_more_marks {
     uint32_t thread, hook; /* agent: of the last mark */
 };
 
+/* Counts of calls, when they are sampled: control.counts_offset, CT_SHM_COUNT_BANKS arrays by hook. A thread uses the
+ * bank of its slot: threads that call the same function at the same time seldom share a cache line. */
+struct ct_shm_count {
+    uint64_t calls;  /* agent */
+    uint64_t chosen; /* agent: calls when the last one was recorded because it was the function's turn */
+};
+#define CT_SHM_COUNT_BANKS 8u
+
 /* ---- requests: questions of the agent to the controller, whose answer it waits for ---- */
 
 enum ct_request_kind { CT_REQUEST_FORKED = 1, CT_REQUEST_EXEC = 2, CT_REQUEST_LOADED = 3 };
@@ -337,6 +345,8 @@ struct ct_shm_control {
     int64_t errno_offset;       /* controller, before the start: of errno from the thread pointer; 0: not known */
     uint64_t conditions_offset; /* controller, before the start */
     uint32_t strings;           /* controller, before the start: most bytes of a text; a multiple of 8; 0: none */
+    uint32_t sample;            /* controller, before the start: every Nth call is recorded; 0: all are */
+    uint64_t counts_offset;     /* controller, before the start */
     uint32_t queue_room;        /* controller, before the start: entries of each list of the queue; a power of two */
     uint64_t queue_offset;      /* controller, before the start: of struct ct_shm_queue */
     /* controller: for how long a thread may wait for a chunk, of each second, before it drops one; in counts */

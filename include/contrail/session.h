@@ -104,8 +104,10 @@ struct ct_session_options {
     void *progress_arg;
     size_t strings; /* most bytes (up to 256) of texts that arguments point to; 0: none are captured */
     size_t guess;   /* 1: functions of modules whose tables name hardly any too: those that their code calls; 0: not */
+    size_t sample;  /* record every Nth call of each function, with all that it calls; 0, 1: all. All are counted */
+    size_t budget;  /* what recording may cost, in hundredths of a percent of the program's CPU time; 0: no limit */
     size_t fast_clock; /* 1: most calls and returns have the time of one shortly before; 0: each has its own */
-    size_t structs; /* 1: `strings` is for structures that arguments point to as well, whatever is in them; 0: not */
+    size_t structs;    /* 1: `strings` is for structures that arguments point to as well, whatever is in them; 0: not */
     /* For how long a thread waits in each second when the index lane is full, before the oldest events are dropped; 0: 500
      * for a program that is started, none for one that is attached to; -1: none. */
     long wait_ms;
@@ -216,6 +218,8 @@ struct ct_session_statistics {
     uint64_t poor_modules, poor_functions,
         poor_bytes;     /* poor_functions: that are named; poor_bytes: of all their code */
     uint64_t waited_ns; /* for which threads waited because the index lane was full, in all */
+    /* The budget, and what recording costs now, in hundredths of a percent; functions that are left out for it now. */
+    uint64_t budget, budget_used, left_out;
 };
 int ct_session_statistics(const struct ct_session *session, struct ct_session_statistics *out);
 
@@ -237,6 +241,7 @@ bool ct_session_is_reachable(const struct ct_session *session);
     X(TRIGGER_LIST, "trigger list", "", "print the triggers there are")                                                \
     X(EXCLUDE_ADD, "exclude add", "GLOB", "no longer record functions or modules like GLOB")                           \
     X(EXCLUDE_REMOVE, "exclude remove", "GLOB", "record them again")                                                   \
+    X(BUDGET, "budget", "PERCENT", "leave functions out while recording costs more than this; off: record all again")  \
     X(RECORD_OFF, "record off", "", "record nothing for the time being")                                               \
     X(RECORD_ON, "record on", "", "record again")                                                                      \
     X(WAIT_MS, "wait-ms", "N", "let threads wait N milliseconds of each second when the memory is full")               \

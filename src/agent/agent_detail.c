@@ -75,6 +75,10 @@ void ct_agent_detail_begin(struct ct_block *b) {
     b->ordinal = CT_TAG_STEP;
     b->stack_low = b->stack_high = 0;
     ct_agent_detail_moved(b);
+    b->sample = c->sample;
+    b->counts = c->sample ? (struct ct_shm_count *)((uint64_t)c + c->counts_offset) +
+                                (uint64_t)(b->lane_slot % CT_SHM_COUNT_BANKS) * c->hook_room
+                          : NULL;
     if (!detail.on)
         return;
     b->fn_detail = (uint64_t)&ct_agent_detail_reserve;

@@ -429,10 +429,10 @@ static uint64_t last_number(uint64_t cursor) {
     return (cursor & ~NO_CHUNK) >> NUMBER_SHIFT;
 }
 
-/* A call's frame is on the shadow stack before its event is. */
+/* A call's frame is on the shadow stack before its event is; a return's may be gone (ct_hook_leave_slow). */
 static uint32_t open_frames(const struct ct_block *b, uint32_t kind) {
     uint32_t frames = (uint32_t)(b->top - b->base) - 1;
-    return kind == CT_EVENT_CALL && frames ? frames - 1 : frames;
+    return kind == CT_EVENT_CALL && frames ? frames - 1 : frames + b->popped;
 }
 
 /* Puts a fresh chunk in place of the full one. */

@@ -317,7 +317,7 @@ const struct ct_command ct_command_ctl = {
     .group = CT_GROUP_RECORD,
     .run = run_ctl,
     .summary = "ask a recording for its status, or change it while it runs",
-    .operands = "PID status|mark|trigger|exclude|record|pause|resume|stop [WORD] [WHAT]",
+    .operands = "PID status|mark|trigger|exclude|budget|record|pause|resume|stop [WORD] [WHAT]",
     .min_operands = 2,
     .max_operands = 4,
     .description =
@@ -341,5 +341,6 @@ const struct ct_command ct_command_ctl = {
                 "contrail ctl 4711 mark --label 'before deploy' --pre-roll 2s --post-roll 1s\n"
                 "contrail ctl 4711 trigger add 'slow=query_*:50ms'\n"
                 "contrail ctl 4711 exclude add 'libm.so*'\n"
+                "contrail ctl 4711 budget 5%\n"
                 "contrail ctl 4711 stop",
 };

@@ -6,6 +6,7 @@
 #include "cli/info_idle.h"
 #include "cli/info_skipped.h"
 #include "cli/info_tree.h"
+#include "cli/left_out.h"
 #include "cli/reading.h"
 #include "report/info.h"
 #include "report/select.h"
@@ -230,6 +231,15 @@ static void print_numbers(const struct page *p) {
         print_stalk(p);
     else
         print_coverage(p);
+    if (info->sampled) {
+        print_label(p, "Sampled");
+        ct_printer_format(p->printer, "every %sth call of a function was recorded, with all that it called\n",
+                          ct_text_count(a, info->sampled));
+    }
+    if (info->left_out.budget) {
+        print_label(p, "Budget");
+        ct_left_out_print_budget(p->printer, &info->left_out);
+    }
     if (info->latency_samples) {
         print_label(p, "Latency");
         ct_printer_format(p->printer, "p50 %s, p99 %s, max %s from capture to disk\n",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* contrail report: lists functions by calls and times. */
 #include "cli/command.h"
+#include "cli/left_out.h"
 #include "cli/moment.h"
 #include "cli/reading.h"
 #include "cli/report_blocks.h"
@@ -214,6 +215,16 @@ static void print_notes(const struct table *t) {
                           ct_text_count(a, r->unpaired));
 }
 
+static void print_sampled(const struct table *t) {
+    char a[CT_TEXT_SIZE];
+    if (!t->report->sampled)
+        return;
+    ct_printer_format(t->printer, "Sampled: every %sth call of a function was recorded, with all that it called; %s\n",
+                      ct_text_count(a, t->report->sampled),
+                      t->report->exact ? "CALLS are all calls, times are those of the sample"
+                                       : "CALLS and times are those of the sample");
+}
+
 static int print_table(const struct ct_trace *trace, const struct ct_report *report, const struct options *o,
                        const struct ct_values *values) {
     static struct ct_printer printer;
@@ -227,6 +238,8 @@ static int print_table(const struct ct_trace *trace, const struct ct_report *rep
         print_row(&t, &report->rows[i]);
     print_counts(&t);
     print_notes(&t);
+    print_sampled(&t);
+    ct_left_out_print(&printer, &report->left_out, o->limit);
     if (!o->per_thread)
         ct_report_unhooked_print(&printer, trace, report, o->directories.items);
     return ct_printer_close(&printer);

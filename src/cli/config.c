@@ -53,7 +53,8 @@ static char *trim(char *text) {
 
 /* The name of the option: as it is written, or for the specification's name. */
 static const char *option_of(const char *key) {
-    static const char *const names[][2] = {{"index-lane-size", "index-mem"}, {"detail-lane-size", "detail-mem"}};
+    static const char *const names[][2] = {
+        {"index-lane-size", "index-mem"}, {"detail-lane-size", "detail-mem"}, {"sample-rate", "sample"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (!strcmp(key, names[i][0]))
             return names[i][1];
@@ -62,10 +63,6 @@ static const char *option_of(const char *key) {
 
 /* Keys that mean something later or elsewhere. False: none of them. */
 static bool is_refused(const struct line *l) {
-    if (!strcmp(l->key, "sample-rate") && strcmp(l->value, "1")) {
-        complain(l, "sample-rate must be 1: this version records every call");
-        return true;
-    }
     if (!strcmp(l->key, "config")) {
         complain(l, "a config file cannot name another one; put all settings into this one");
         return true;
@@ -106,7 +103,7 @@ static int take_setting(const struct line *l) {
     char *word;
     if (is_refused(l))
         return CT_EXIT_USAGE;
-    if (!strcmp(l->key, "sample-rate") || (flag && is_one_of(l->value, off)))
+    if (flag && is_one_of(l->value, off))
         return 0;
     if (flag && !is_one_of(l->value, on))
         return complain(l, "this setting is yes or no");

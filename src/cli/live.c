@@ -67,7 +67,7 @@ static void draw_line(struct ct_live *live, const char *text) {
 
 void ct_live_text(char *text, size_t size, double rate, const struct ct_session_statistics *now) {
     char speed[CT_TEXT_SIZE], events[CT_TEXT_SIZE], lost[CT_TEXT_SIZE], used[CT_TEXT_SIZE], time[CT_TEXT_SIZE];
-    char detail[2 * CT_TEXT_SIZE] = "";
+    char detail[2 * CT_TEXT_SIZE] = "", budget[96] = "";
     uint64_t sum = 0;
     for (int i = 0; i < CT_LOSS_COUNT; i++)
         sum += now->lost[i];
@@ -76,9 +76,12 @@ void ct_live_text(char *text, size_t size, double rate, const struct ct_session_
     else if (now->detail_reach_ns || now->windows) /* early, so that a narrow terminal still shows it */
         snprintf(detail, sizeof detail, "%s, %s back, ", ct_session_window_name(now->window_state),
                  ct_text_time(time, now->detail_reach_ns));
-    snprintf(text, size, "contrail: %s events/s, %s events, %s lost, %s%s%s memory, %llu thread%s, %s",
+    if (now->budget)
+        snprintf(budget, sizeof budget, "cost %.1f of %.4g%%, %s left out, ", (double)now->budget_used / 100,
+                 (double)now->budget / 100, ct_text_short(used, (double)now->left_out));
+    snprintf(text, size, "contrail: %s events/s, %s events, %s lost, %s%s%s%s memory, %llu thread%s, %s",
              ct_text_short(speed, rate), ct_text_short(events, (double)now->events), ct_text_short(lost, (double)sum),
-             now->traced ? "ptrace held, " : "", detail, ct_text_size(used, now->lane_used),
+             now->traced ? "ptrace held, " : "", budget, detail, ct_text_size(used, now->lane_used),
              (unsigned long long)now->threads_alive, now->threads_alive == 1 ? "" : "s",
              ct_text_time(time, now->recording_ns));
 }

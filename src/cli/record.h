@@ -11,12 +11,12 @@ struct ct_session_stalk;
 
 /* Initialise it with CT_RECORD_OPTIONS. */
 struct ct_record_options {
-    const char *output, *config, *keep, *metrics_file, *group;
+    const char *output, *config, *keep, *metrics_file, *group, *budget;
     bool wait, quiet, lossless, no_cache, no_children, guess, vectors, structs, redact, cpu;
     uint64_t duration_ns, startup_timeout_ns; /* 0: none, computed */
     uint64_t max_depth, index_memory, drain_interval_ms, wait_ms;
     uint64_t pre_roll_ms, post_roll_ms, pre_roll_events, post_roll_events;
-    uint64_t stack_bytes, strings, detail_rate, detail_memory, cache_size;
+    uint64_t stack_bytes, strings, detail_rate, detail_memory, cache_size, sample;
     int format, detail; /* enums of contrail/session.h */
     int clock;          /* 1: fast */
     struct ct_option_list only, exclude, triggers;

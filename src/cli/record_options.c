@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options of spawn and attach, and what they mean for a session. */
+#include "base/percent.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/record.h"
+#include "plan/hot.h"
 #include <contrail/session.h>
 #include <ctype.h>
 #include <string.h>
@@ -20,7 +22,16 @@ const struct ct_option ct_record_option_table[] = {
     {"duration", 'd', CT_OPTION_DURATION, AT(duration_ns), "S",
      "record for S seconds (20ms, 5m), then detach; the program continues", .min = 1},
     {"only", 0, CT_OPTION_LIST, AT(only), "GLOB", "record only functions or modules whose name matches GLOB"},
-    {"exclude", 'x', CT_OPTION_LIST, AT(exclude), "GLOB", "leave out functions or modules whose name matches GLOB"},
+    {"exclude", 'x', CT_OPTION_LIST, AT(exclude), "GLOB",
+     "leave out functions or modules whose name matches GLOB; @hot: a list of functions that are known to be called "
+     "extremely often (docs/OVERHEAD.md)"},
+    {"budget", 0, CT_OPTION_STRING, AT(budget), "PERCENT",
+     "leave out the functions that cost most and say least while recording costs the program more than this part of "
+     "its CPU time (10%); the trace says which, and when"},
+    {"sample", 0, CT_OPTION_NUMBER, AT(sample), "N",
+     "record every Nth call of each function, with all that it calls; the others are counted, so the numbers of calls "
+     "are exact",
+     .initial = "1", .min = 1, .max = 1000000000},
     {"guess", 0, CT_OPTION_FLAG, AT(guess), NULL,
      "in modules whose tables name hardly any function (stripped, without unwind tables), record what their code "
      "calls"},
@@ -123,13 +134,32 @@ static bool parse_keep(const char *text, uint64_t *bytes, uint64_t *ns) {
     return !isdigit((unsigned char)last) && ct_option_parse_size(text, bytes) && *bytes >= 65536;
 }
 
+/* Only --exclude has lists, and only one. */
+static bool check_lists(const struct ct_option_list *list, const char *option, const char *known) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i][0] == '@' && strcmp(list->items[i], known) != 0) {
+            ct_message_error("--%s knows no list \"%s\"; --exclude " CT_HOT_WORD " is the only one", option,
+                             list->items[i]);
+            return false;
+        }
+    return true;
+}
+
 int ct_record_check(const struct ct_record_options *o) {
     uint64_t bytes, ns;
+    unsigned budget;
     if (o->keep && !parse_keep(o->keep, &bytes, &ns)) {
         ct_message_error(
             "--keep takes a size with its unit (500M, 2G; at least 64K) or a time (90s, 10m, 24h; at least "
             "100ms), not \"%s\"",
             o->keep);
+        return CT_EXIT_USAGE;
+    }
+    if (!check_lists(&o->exclude, "exclude", CT_HOT_WORD) || !check_lists(&o->only, "only", ""))
+        return CT_EXIT_USAGE;
+    if (o->budget && !ct_percent_parse(o->budget, &budget)) {
+        ct_message_error("--budget takes a part of the program's CPU time from 0.1%% to 1000%%, like 10%%, not \"%s\"",
+                         o->budget);
         return CT_EXIT_USAGE;
     }
     if (o->stack_bytes % 8) {
@@ -148,6 +178,9 @@ static int ms_of(uint64_t ms) {
 }
 
 void ct_record_session_options(const struct ct_record_options *o, struct ct_session_options *out) {
+    unsigned budget = 0;
+    if (o->budget)
+        (void)ct_percent_parse(o->budget, &budget);
     *out = (struct ct_session_options){
         .size = sizeof *out,
         .output = o->output,
@@ -182,6 +215,8 @@ void ct_record_session_options(const struct ct_record_options *o, struct ct_sess
         .redact = o->redact,
         .cpu = o->cpu,
         .cache_size = (size_t)o->cache_size,
+        .budget = budget,
+        .sample = (size_t)o->sample,
     };
     if (o->keep)
         (void)parse_keep(o->keep, &out->keep_bytes, &out->keep_ns);

@@ -110,6 +110,9 @@ void ct_record_end_text(char *text, size_t size, const struct ct_session_statist
     if (s->deep_calls)
         add(&t, "%s%s calls left out, because too many were open, or a stack ended", sum_of(s->lost) ? ", " : "",
             ct_text_count(a, s->deep_calls));
+    if (s->budget)
+        add(&t, ", %s function%s left out at the end for the budget of %.4g%%", ct_text_count(a, s->left_out),
+            plural(s->left_out), (double)s->budget / 100);
     if (s->abandoned)
         add(&t, ", %s abandoned", ct_text_count(a, s->abandoned));
     if (s->windows)

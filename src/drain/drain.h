@@ -19,6 +19,8 @@
 #include <contrail/session.h>
 #include <pthread.h>
 
+struct ct_drain_counts;
+
 struct ct_drain_gap {
     uint64_t at, lost;
     enum ct_loss_reason reason;
@@ -63,6 +65,7 @@ struct ct_drain_waits {
 struct ct_drain_pace {
     unsigned idle_wakes;                     /* wake-ups after which nothing was found */
     int schedstat;                           /* what the kernel reports of the drain thread; -1: nothing */
+    uint64_t submits, slept_at;              /* at the last sleep */
     uint64_t measured_ns, ran_ns, queued_ns; /* on a processor; waiting for one */
     bool asked, raised;                      /* a better priority: we have asked for it, and have it */
 };
@@ -142,6 +145,7 @@ struct ct_drain {
     /* Takes an event of code (CT_EVENT_BLOCK and others), with resolve_arg. `position`: number of index events before
      * it. */
     void (*code)(void *arg, struct ct_drain_thread *t, const struct ct_event *e, uint64_t position);
+    struct ct_drain_counts *counts; /* calls are counted there (drain_count.h); NULL: they are not. Set at any time */
     /* Set before ct_drain_finish: the trigger by which the end of the process marks its last moment; "": none does. */
     char end_mark[64];
     uint64_t ended_ns; /* set before ct_drain_finish: when the recording ended; 0: now */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Turns slots into ATF events with time, function and depth, and measures the latency. Owner: the drain thread. */
 #include "drain/drain.h"
+#include "drain/drain_count.h"
 #include "abi/event.h"
 #include "trace/packed_block.h"
 #include <stdlib.h>
@@ -74,7 +75,10 @@ static void list_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t los
 
 void ct_drain_note_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t lost, enum ct_loss_reason reason,
                        uint32_t depth) {
+    struct ct_drain_counts *counts = __atomic_load_n(&d->counts, __ATOMIC_ACQUIRE);
     t->gaps_lost += lost;
+    if (counts)
+        counts->lost += lost;
     ct_drain_stacks_forget(d, t);
     ct_detail_forget_open(t);
     t->depth = t->unknown = depth <= MAX_DEPTH ? depth : 0;
@@ -212,7 +216,10 @@ static size_t emit_plain(struct ct_drain *d, struct ct_drain_thread *t, const st
 }
 
 static void emit_events(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
+    struct ct_drain_counts *counts = __atomic_load_n(&d->counts, __ATOMIC_ACQUIRE);
     take_samples(d, events, count);
+    if (counts)
+        ct_drain_count(counts, events, count);
     for (size_t done = 0, n; done < count; done += n)
         if (!(n = emit_packed(d, t, events + done, count - done)))
             n = emit_plain(d, t, events + done, count - done);

@@ -127,7 +127,6 @@ static void lay_out_detail(struct ct_lane *lane, struct ct_shm_control *c, const
     c->errno_offset = o->errno_offset;
     c->strings = o->strings < CT_STRINGS_MOST ? o->strings : CT_STRINGS_MOST;
     c->detail_rate = o->detail_rate;
-    c->hook_room = o->hook_room;
     c->free_segments = (int32_t)c->segment_count;
     c->segments_offset = round_up(*at, 64);
     uint64_t chunks = c->detail_chunk_count + c->dry * CT_SHM_DRY_CHUNKS;
@@ -153,6 +152,7 @@ static uint64_t lay_out(struct ct_lane *lane, struct ct_shm_control *c, const st
         .chunk_count = (uint32_t)(count < CHUNKS_MIN ? CHUNKS_MIN : count),
         .thread_capacity = THREAD_CAPACITY,
         .lossless = o->lossless,
+        .hook_room = o->hook_room,
         .recording = 1,
     };
     c->free_chunks = (int32_t)c->chunk_count;
@@ -161,6 +161,11 @@ static uint64_t lay_out(struct ct_lane *lane, struct ct_shm_control *c, const st
     uint64_t at = c->chunks_offset + (uint64_t)c->chunk_count * sizeof(struct ct_shm_chunk);
     lay_out_queue(c, &at);
     lay_out_detail(lane, c, o, window, &at);
+    if (o->sample) {
+        c->sample = o->sample;
+        c->counts_offset = round_up(at, 64);
+        at = c->counts_offset + (uint64_t)CT_SHM_COUNT_BANKS * o->hook_room * sizeof(struct ct_shm_count);
+    }
     c->pool_offset = round_up(at, window);
     c->size = c->pool_offset + 2 * (uint64_t)bytes * c->chunk_count;
     c->extra_offset = o->extra ? c->size : 0;
@@ -185,6 +190,7 @@ static void point_to_parts(struct ct_lane *lane, uint8_t *at, const struct ct_sh
     lane->rules = (uint32_t *)(at + c->rules_offset);
     lane->conditions = (struct ct_trigger_condition *)(at + c->conditions_offset);
     lane->budgets = c->detail_rate ? (int32_t *)(at + c->budgets_offset) : NULL;
+    lane->counts = c->sample ? (struct ct_shm_count *)(at + c->counts_offset) : NULL;
     lane->detail_pool = at + c->detail_pool_offset;
     lane->extra = c->extra_offset ? at + c->extra_offset : NULL;
 }
@@ -283,6 +289,13 @@ void ct_lane_refill_budgets(struct ct_lane *lane, size_t hooks) {
     int32_t rate = (int32_t)lane->detail_rate;
     for (size_t i = 0; lane->budgets && i < hooks && i < lane->hook_room; i++)
         __atomic_store_n(&lane->budgets[i], rate, __ATOMIC_RELAXED);
+}
+
+uint64_t ct_lane_calls(const struct ct_lane *lane, uint32_t hook) {
+    uint64_t calls = 0;
+    for (uint32_t bank = 0; lane->counts && hook < lane->hook_room && bank < CT_SHM_COUNT_BANKS; bank++)
+        calls += __atomic_load_n(&lane->counts[(uint64_t)bank * lane->hook_room + hook].calls, __ATOMIC_RELAXED);
+    return calls;
 }
 
 void ct_lane_mark(struct ct_lane *lane) {

@@ -55,7 +55,8 @@ struct ct_lane {
     struct ct_shm_clock *clock;
     uint32_t *rules; /* by hook */
     struct ct_trigger_condition *conditions;
-    int32_t *budgets; /* by hook; NULL: no limit */
+    int32_t *budgets;            /* by hook; NULL: no limit */
+    struct ct_shm_count *counts; /* CT_SHM_COUNT_BANKS of hook_room each; NULL: calls are not sampled */
     uint8_t *detail_pool;
     uint8_t *extra; /* bytes after everything else; NULL: none */
 };
@@ -72,6 +73,7 @@ struct ct_lane_options {
     uint32_t strings;     /* bytes of texts; a multiple of 8 */
     int64_t errno_offset; /* of errno from the thread pointer; 0: not known */
     uint32_t hook_room;   /* for all hooks that there will ever be */
+    uint32_t sample;      /* record every Nth call; 0: all */
     size_t extra;         /* bytes after everything else (control.extra_offset) */
 };
 
@@ -100,6 +102,8 @@ static inline const uint8_t *ct_lane_detail_chunk(const struct ct_lane *lane, ui
 }
 /* Refills the budget of calls that may be captured, per function. Called once a second. */
 void ct_lane_refill_budgets(struct ct_lane *lane, size_t hooks);
+/* How often a hook was called; all banks together. 0 if calls are not sampled. */
+uint64_t ct_lane_calls(const struct ct_lane *lane, uint32_t hook);
 /* Marks a moment that the controller itself has noticed: threads keep what they have. */
 void ct_lane_mark(struct ct_lane *lane);
 /* The first chunk, and the number of chunks, of a segment. */

@@ -73,6 +73,7 @@ static void fill_constants(struct ct_block *b, struct ct_runtime *rt) {
     b->fn_leave = (uint64_t)&ct_hook_leave_slow;
     b->fn_event = (uint64_t)&ct_hook_event_slow;
     b->fn_special = (uint64_t)&ct_hook_special;
+    b->fn_sample = (uint64_t)&ct_hook_sample_slow;
     b->fn_on_call = (uint64_t)&ct_hook_on_call;
     b->fn_on_return = (uint64_t)&ct_hook_on_return;
     b->vectors = rt->vectors;

@@ -27,6 +27,7 @@ struct ct_shared_code {
     uint64_t enter_record, enter_entry, enter_special, enter_listen;
     uint64_t leave_record, leave_listen;
     uint64_t enter_detail, enter_entry_detail, enter_special_detail, leave_detail;
+    uint64_t sample_record, sample_detail, sample_entry, sample_entry_detail;
     uint64_t enter_record_fast, enter_entry_fast, leave_record_fast;
     uint64_t enter_detail_fast, enter_entry_detail_fast, leave_detail_fast;
 };
@@ -34,6 +35,7 @@ struct ct_shared_code {
 struct ct_plan_request {
     struct ct_scan *scan; /* padding and room that springboards use is marked in it */
     const struct ct_shared_code *shared;
+    bool sample;     /* only every Nth call is recorded, with what it calls; all are counted */
     bool detail;     /* registers and stack of recorded calls are captured */
     bool fast_clock; /* most events have no time of their own */
     uint64_t function, end;

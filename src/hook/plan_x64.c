@@ -31,6 +31,10 @@ void ct_shared_code_at(struct ct_shared_code *shared, uint64_t copy) {
     AT(enter_entry_detail);
     AT(enter_special_detail);
     AT(leave_detail);
+    AT(sample_record);
+    AT(sample_detail);
+    AT(sample_entry);
+    AT(sample_entry_detail);
     AT(enter_record_fast);
     AT(enter_entry_fast);
     AT(leave_record_fast);
@@ -139,6 +143,10 @@ static uint64_t enter_address(const struct ct_plan_request *r) {
         return c->enter_listen;
     if (r->special != CT_SPECIAL_NONE || r->action == CT_ACTION_NONE)
         return r->detail && r->action == CT_ACTION_RECORD ? c->enter_special_detail : c->enter_special;
+    if (r->sample && r->entry_only)
+        return r->detail ? c->sample_entry_detail : c->sample_entry;
+    if (r->sample)
+        return r->detail ? c->sample_detail : c->sample_record;
     if (r->entry_only && !is_fast(r))
         return r->detail ? c->enter_entry_detail : c->enter_entry;
     if (r->entry_only)

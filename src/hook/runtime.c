@@ -4,6 +4,7 @@
  * Each runs on the thread that called or returned: first on the program's stack to find the thread's block, then with
  * signals blocked where it changes more than one word. */
 #include "hook/runtime.h"
+#include "abi/shm_abi.h"
 #include "hook/fault.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -159,6 +160,27 @@ uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub, struct ct_detail_note 
     return CT_GO_BODY;
 }
 
+/* ---- sampling ---- */
+
+static uint64_t count_call(const struct ct_block *b, uint32_t number) {
+    return b->counts ? __atomic_add_fetch(&b->counts[number].calls, 1, __ATOMIC_RELAXED) : 0;
+}
+
+/* Like the shared code, for a thread that needs attention. True: the call is recorded, if calls are. */
+uint64_t ct_hook_sample_slow(uint64_t stub) {
+    struct ct_block *b = ct_block_current();
+    if (!b || b->detached || !b->counts)
+        return true;
+    struct ct_shm_count *count = &b->counts[stub_number(stub)];
+    uint64_t calls = count_call(b, stub_number(stub));
+    if ((int64_t)(b->top[-1].slot - 8) >= 0) /* neither the sentinel nor a hole: a recorded call is open */
+        return true;
+    if (calls - count->chosen < b->sample)
+        return false;
+    count->chosen = calls;
+    return true;
+}
+
 /* There is no entry for this return: only possible when our memory was overwritten. There is nowhere to go. */
 static void lost_return(void) {
     __builtin_trap();
@@ -206,8 +228,10 @@ uint64_t ct_hook_leave_slow(uint64_t slot, struct ct_detail_note *note) {
         lost_return();
     if (note)
         *note = (struct ct_detail_note){.entered = found.data};
+    b->popped = 1;
     if (!b->detached)
         ct_event_note(b, ct_shadow_number(&found), CT_EVENT_RETURN, note);
+    b->popped = 0;
     ct_block_unmask(b, mask);
     return found.ret;
 }
@@ -550,6 +574,8 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
     bool seen = observing_block(slot) != NULL && hook->flavor == CT_ACTION_RECORD;
     uint64_t go = CT_GO_BODY;
+    if (seen)
+        (void)count_call(b, stub_number(stub));
     if (hook->special == CT_SPECIAL_SECCOMP && forbids_counter(arguments)) {
         if (seen)
             ct_event_write(b, stub_number(stub), CT_EVENT_CALL); /* the last event: the call stays open */

@@ -193,11 +193,16 @@ struct ct_block {
     uint64_t no_tick;       /* UINT64_MAX: each event reads the counter */
     struct ct_shadow *bare; /* see ct_shadow_cover */
     uint64_t fn_cover;
+    /* Sampling: counts by hook; every Nth call is recorded. */
+    struct ct_shm_count *counts;
+    uint64_t sample, fn_sample;
     uint32_t cover; /* how many frames are hooked again at a time */
     /* Detail's full segments that the thread keeps: the small one that it began with (from 1; 0: none), the oldest of the
      * others, and how many these are. */
     uint32_t detail_first, detail_oldest, detail_kept;
-    uint32_t detail_dry, detail_dry_used; /* agent/agent_dry.c: its segment, from 1; bytes of it that marks have taken */
+    uint32_t detail_dry,
+        detail_dry_used; /* agent/agent_dry.c: its segment, from 1; bytes of it that marks have taken */
+    uint32_t popped;     /* the event that is being written is the return of a frame that is gone already */
 };
 
 #define CT_PARKED_CAPACITY (1u << 18)
@@ -284,6 +289,9 @@ CT_ASSERT_AT(counters, CT_BLOCK_COUNTERS);
 CT_ASSERT_AT(thread_pointer, CT_BLOCK_POINTER);
 CT_ASSERT_AT(first, CT_BLOCK_FIRST);
 CT_ASSERT_AT(errno_at, CT_BLOCK_ERRNO);
+CT_ASSERT_AT(counts, CT_BLOCK_COUNTS);
+CT_ASSERT_AT(sample, CT_BLOCK_SAMPLE);
+CT_ASSERT_AT(fn_sample, CT_BLOCK_FN_SAMPLE);
 CT_ASSERT_AT(tick_at, CT_BLOCK_TICK_AT);
 CT_ASSERT_AT(reading, CT_BLOCK_READING);
 CT_ASSERT_AT(bare, CT_BLOCK_BARE);
@@ -464,6 +472,7 @@ void ct_hook_event_slow(uint64_t hook, uint64_t kind, uint64_t slot, struct ct_d
 void ct_hook_left_slow(uint64_t slot, struct ct_shadow *found);
 void ct_hook_cover_slow(void);
 uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame, struct ct_detail_note *note);
+uint64_t ct_hook_sample_slow(uint64_t stub);
 uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub);
 uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot);
 
@@ -481,7 +490,8 @@ extern const uint8_t ct_hook_enter_record[], ct_hook_enter_entry[], ct_hook_ente
     ct_hook_leave_record[], ct_hook_leave_listen[], ct_hook_enter_detail[], ct_hook_enter_entry_detail[],
     ct_hook_enter_special_detail[], ct_hook_leave_detail[], ct_hook_enter_record_fast[], ct_hook_enter_entry_fast[],
     ct_hook_leave_record_fast[], ct_hook_enter_detail_fast[], ct_hook_enter_entry_detail_fast[],
-    ct_hook_leave_detail_fast[];
+    ct_hook_leave_detail_fast[], ct_hook_sample_record[], ct_hook_sample_detail[], ct_hook_sample_entry[],
+    ct_hook_sample_entry_detail[];
 /* The shared code without GS (stubs_table_<isa>.S). In a recorded process's stub regions it follows the other, at this
  * offset. */
 extern const uint8_t ct_table_code[], ct_table_code_end[];
@@ -489,7 +499,8 @@ extern const uint8_t ct_table_enter_record[], ct_table_enter_entry[], ct_table_e
     ct_table_leave_record[], ct_table_leave_listen[], ct_table_enter_detail[], ct_table_enter_entry_detail[],
     ct_table_enter_special_detail[], ct_table_leave_detail[], ct_table_enter_record_fast[], ct_table_enter_entry_fast[],
     ct_table_leave_record_fast[], ct_table_enter_detail_fast[], ct_table_enter_entry_detail_fast[],
-    ct_table_leave_detail_fast[];
+    ct_table_leave_detail_fast[], ct_table_sample_record[], ct_table_sample_detail[], ct_table_sample_entry[],
+    ct_table_sample_entry_detail[];
 #pragma GCC visibility pop
 static inline uint64_t ct_table_code_offset(void) {
     return ((uint64_t)(ct_hook_code_end - ct_hook_code) + 63) & ~63ull;

@@ -21,6 +21,10 @@
     ENTRY \prefix\()_enter_entry_detail
     ENTRY \prefix\()_enter_special_detail
     ENTRY \prefix\()_leave_detail
+    ENTRY \prefix\()_sample_record
+    ENTRY \prefix\()_sample_detail
+    ENTRY \prefix\()_sample_entry
+    ENTRY \prefix\()_sample_entry_detail
     brk #0
     .skip 60 /* room for literals */
     ENTRY \prefix\()_code_end

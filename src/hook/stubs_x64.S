@@ -715,6 +715,63 @@ FUNCTION NAME(enter_entry_fast)
 FUNCTION NAME(enter_entry_detail_fast)
     ENTER_ENTRY DETAILED, 1
 
+/* ---- sampling: every Nth call of a function is recorded, with all that it calls ---- */
+
+/* Counts the call. Goes on to `next` when a recorded call is open on this stack, or when it is the function's turn;
+ * otherwise to the body, with the return address where it is. Stack as in ENTER. A counter (struct ct_shm_count) has
+ * the calls, and how many there were when the last one was chosen. Frames that were left unseen count as open: the next
+ * call is recorded, and finds out. */
+.macro SAMPLE next, entry_only
+    PROLOGUE PLAIN
+    mov %fs:0, %rax
+    cmp BLOCK(CT_BLOCK_OWNER), %rax
+    jne 15f
+    mov BLOCK(CT_BLOCK_COUNTS), %rcx
+    test %rcx, %rcx
+    jz 14f
+    mov 32+PLAIN(%rsp), %rdx
+    mov CT_AFTER_TO_NUMBER(%rdx), %edx
+    shl $CT_COUNT_SHIFT, %rdx
+    add %rdx, %rcx
+    mov $1, %eax
+    lock xadd %rax, (%rcx)
+    mov BLOCK(CT_BLOCK_TOP), %rdx
+    mov INNERMOST(SLOT)(%rdx), %rdx
+    sub $8, %rdx                            /* neither the sentinel nor a hole */
+    jns 14f
+    inc %rax
+    sub 8(%rcx), %rax
+    cmp BLOCK(CT_BLOCK_SAMPLE), %rax
+    jb 13f
+    add %rax, 8(%rcx)
+14: EPILOGUE PLAIN
+    jmp \next
+15: PUSH_REST
+    mov 88+PLAIN(%rsp), %rdi
+    CALL_SLOW CT_BLOCK_FN_SAMPLE
+    POP_REST
+    test %eax, %eax
+    jnz 14b
+13:
+  .if !\entry_only
+    mov 32+PLAIN(%rsp), %rcx
+    movslq CT_AFTER_TO_BODY_REL(%rcx), %rdx
+    lea CT_AFTER_TO_RESUME(%rcx, %rdx), %rcx
+    mov %rcx, 32+PLAIN(%rsp)
+  .endif
+    EPILOGUE PLAIN
+    ret
+.endm
+
+FUNCTION NAME(sample_record)
+    SAMPLE NAME(enter_record), 0
+FUNCTION NAME(sample_detail)
+    SAMPLE NAME(enter_detail), 0
+FUNCTION NAME(sample_entry)
+    SAMPLE NAME(enter_entry), 1
+FUNCTION NAME(sample_entry_detail)
+    SAMPLE NAME(enter_entry_detail), 1
+
 /* ---- leave: record the return, bring the return address back ---- */
 
 /* Entered with rsp = S + 8. Stack: note, r11 perhaps, rcx, rdx, flags, rax, return address = S. Flags are kept:

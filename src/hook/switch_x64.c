@@ -32,6 +32,10 @@ bool ct_switch_word(unsigned i, uint64_t *offset, uint64_t *word) {
         ENTRY(13, enter_detail_fast);
         ENTRY(14, enter_entry_detail_fast);
         ENTRY(15, leave_detail_fast);
+        ENTRY(16, sample_record);
+        ENTRY(17, sample_detail);
+        ENTRY(18, sample_entry);
+        ENTRY(19, sample_entry_detail);
     default:
         return false;
     }

@@ -113,14 +113,19 @@ static int by_pc(const void *a, const void *b) {
     return x->pc < y->pc ? -1 : x->pc > y->pc;
 }
 
-/* Finds where threads on springboards that are removed continue. */
+/* Finds where threads on springboards that are removed continue. Where a patch is not in place (a hook that was taken
+ * out for its cost, code that had changed), a thread may be in the function's own instructions: it stays there. */
 static int make_forwards(struct ct_ejection *e) {
     struct ct_eject_forward *forwards = malloc((2 * e->patch_count + 1) * sizeof *forwards);
+    struct ct_page_writer w = ct_stopped_writer(e->remote);
     uint64_t count = 0;
     if (!forwards)
         return CT_ERR_NO_MEMORY;
     for (uint64_t i = 0; i < e->patch_count; i++) {
         const struct ct_boot_patch *p = &e->patches[i];
+        bool leads = (p->forward || p->forward_second) && p->size <= sizeof p->bytes;
+        if (!leads || !ct_page_writer_holds(&w, p->at, p->bytes, p->size))
+            continue;
         if (p->forward)
             forwards[count++] = (struct ct_eject_forward){p->at, p->forward};
         if (p->forward_second)

@@ -12,7 +12,7 @@
 
 struct form {
     const uint8_t *code, *end;
-    const uint8_t *enters[11], *leaves[5];
+    const uint8_t *enters[15], *leaves[5];
     struct ct_shared_state *states; /* by offset; NULL: there was no memory for them */
 };
 
@@ -22,7 +22,8 @@ static struct form forms[CT_SHARED_FORMS] = {
      .enters = {ct_hook_enter_record, ct_hook_enter_entry, ct_hook_enter_special, ct_hook_enter_detail,
                 ct_hook_enter_entry_detail, ct_hook_enter_special_detail, ct_hook_enter_listen,
                 ct_hook_enter_record_fast, ct_hook_enter_entry_fast, ct_hook_enter_detail_fast,
-                ct_hook_enter_entry_detail_fast},
+                ct_hook_enter_entry_detail_fast, ct_hook_sample_record, ct_hook_sample_detail, ct_hook_sample_entry,
+                ct_hook_sample_entry_detail},
      .leaves = {ct_hook_leave_record, ct_hook_leave_detail, ct_hook_leave_listen, ct_hook_leave_record_fast,
                 ct_hook_leave_detail_fast}},
     {.code = ct_table_code,
@@ -30,7 +31,8 @@ static struct form forms[CT_SHARED_FORMS] = {
      .enters = {ct_table_enter_record, ct_table_enter_entry, ct_table_enter_special, ct_table_enter_detail,
                 ct_table_enter_entry_detail, ct_table_enter_special_detail, ct_table_enter_listen,
                 ct_table_enter_record_fast, ct_table_enter_entry_fast, ct_table_enter_detail_fast,
-                ct_table_enter_entry_detail_fast},
+                ct_table_enter_entry_detail_fast, ct_table_sample_record, ct_table_sample_detail, ct_table_sample_entry,
+                ct_table_sample_entry_detail},
      .leaves = {ct_table_leave_record, ct_table_leave_detail, ct_table_leave_listen, ct_table_leave_record_fast,
                 ct_table_leave_detail_fast}},
 };

@@ -172,6 +172,7 @@ static enum ct_hook_skip_reason plan_one(const struct subject *j, uint8_t *bytes
         .scan = scan,
         .shared = &j->work->arena->shared,
         .detail = j->work->detail,
+        .sample = j->work->sample,
         .fast_clock = j->work->fast_clock,
         .function = f->start,
         .end = f->end,

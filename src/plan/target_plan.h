@@ -114,6 +114,7 @@ struct ct_target_plan_options {
     uint32_t first_module, first_hook;
     bool has_unwinder;
     bool detail;     /* stubs capture registers and stack of calls */
+    bool sample;     /* stubs record every Nth call, and count all */
     bool fast_clock; /* stubs read the counter only now and then (drain/ticker.h) */
     bool guess;      /* functions of modules whose tables name hardly any (target_guess.h) */
     bool names_only; /* only functions and what they are, no hooks: nothing will be patched */

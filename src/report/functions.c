@@ -7,6 +7,7 @@
 #include "report/functions.h"
 #include "base/grow.h"
 #include "report/count.h"
+#include "report/sampled.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -67,7 +68,8 @@ static struct ct_report_row row_of(const struct ct_tally *t, size_t thread) {
         .process = t->key.process,
         .function = t->key.function,
         .thread = thread,
-        .calls = t->calls,
+        .calls = t->all_calls > t->calls ? t->all_calls : t->calls,
+        .recorded = t->calls,
         .timed = timed,
         .total_ns = t->total_ns,
         .self_ns = t->self_ns,
@@ -100,7 +102,8 @@ static int keep_times(struct ct_report_row *row, struct ct_tally *tally) {
 static int make_rows(struct part *part, const struct ct_table *tallies, size_t thread, bool times) {
     for (size_t i = 0; i < tallies->capacity; i++) {
         struct ct_tally *tally = ct_tally_at(tallies, i);
-        if (!tally || !(tally->calls + tally->unpaired)) /* seen only outside the range, or in calls that do not fit */
+        if (!tally || !(tally->calls + tally->unpaired +
+                        tally->all_calls)) /* seen only outside the range, or in calls that do not fit */
             continue;
         struct ct_report_row *row = add_row(part);
         if (!row)
@@ -264,16 +267,49 @@ static int merge_tallies(struct ct_table *into, struct ct_table *same, const str
     return 0;
 }
 
+/* ---- calls that were not recorded, because they were sampled ---- */
+
+struct merging {
+    const struct ct_trace *trace;
+    struct ct_table merged, same;
+};
+
+static int add_all_calls(void *arg, size_t process, uint64_t function, uint64_t calls) {
+    struct merging *m = arg;
+    struct ct_table_key key = {.process = process, .function = function};
+    int status = unite_key(&m->same, m->trace, &key);
+    struct ct_tally *tally = status ? NULL : ct_tally_get(&m->merged, key.process, key.function);
+    if (!tally)
+        return CT_ERR_NO_MEMORY;
+    tally->all_calls += calls;
+    return 0;
+}
+
+/* The manifest has sums over all threads and all of the time. */
+static bool wants_all_calls(const struct ct_report_options *o) {
+    return !o->per_thread && !o->select.threads && !o->select.from_ns && !o->select.to_ns && !o->select.where;
+}
+
+static int merge_all_calls(struct merging *m, const struct job *job) {
+    int status = 0;
+    for (size_t i = 0; i < job->facts->process_count && wants_all_calls(job->options) && !status; i++)
+        if (ct_select_process(&job->options->select, job->trace, i))
+            status = ct_sampled_each(job->facts, i, add_all_calls, m);
+    return status;
+}
+
 /* Merges all threads of all workers into one row for each function. */
 static int merge_workers(struct part *part, const struct job *job, struct worker *workers, unsigned count) {
-    struct ct_table merged = {0}, same = {0};
+    struct merging m = {.trace = job->trace};
     int status = 0;
     for (unsigned i = 0; i < count && !status; i++)
-        status = merge_tallies(&merged, &same, job->trace, &workers[i].tallies);
+        status = merge_tallies(&m.merged, &m.same, job->trace, &workers[i].tallies);
     if (!status)
-        status = make_rows(part, &merged, SIZE_MAX, job->options->times);
-    ct_table_free(&merged, ct_tally_release);
-    ct_table_free(&same, NULL);
+        status = merge_all_calls(&m, job);
+    if (!status)
+        status = make_rows(part, &m.merged, SIZE_MAX, job->options->times);
+    ct_table_free(&m.merged, ct_tally_release);
+    ct_table_free(&m.same, NULL);
     return status;
 }
 
@@ -357,6 +393,10 @@ int ct_report_make(struct ct_report **out, struct ct_trace *trace, const struct 
         status = count_all(r, &job);
     if (!status)
         status = ct_report_arrange(r, trace, options);
+    if (!status)
+        status = ct_left_out_read(&r->left_out, trace, &facts, SIZE_MAX);
+    r->sampled = ct_sampled_rate(&facts);
+    r->exact = r->sampled && wants_all_calls(options);
     ct_fits_free(fits);
     free(job.threads);
     pthread_mutex_destroy(&job.names);

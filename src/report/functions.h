@@ -17,6 +17,7 @@
 #define CT_REPORT_FUNCTIONS_H
 
 #include "report/function_cache.h"
+#include "report/left_out.h"
 #include "report/tally.h"
 #include <contrail/trace.h>
 
@@ -54,8 +55,9 @@ struct ct_report_row {
     size_t process;                        /* index */
     uint64_t function;                     /* id */
     size_t thread;                         /* index; SIZE_MAX: all threads */
-    uint64_t calls;
-    uint64_t timed; /* calls with a time */
+    uint64_t calls;                        /* where they were sampled: all, if the selection allows to know that */
+    uint64_t recorded;                     /* of them: those in the trace */
+    uint64_t timed;                        /* calls with a time */
     uint64_t total_ns, self_ns, avg_ns, max_ns, p50_ns, p95_ns, p99_ns;
     uint64_t cpu_ns, blocked_ns, preempted_ns;                   /* of self; all 0 when not recorded */
     uint64_t total_cpu_ns, total_blocked_ns, total_preempted_ns; /* of total */
@@ -81,7 +83,10 @@ struct ct_report {
     uint64_t waited_ns;          /* by threads, for the recorder; no call has it */
     uint64_t threads;            /* that were read */
     uint64_t cpu_threads;        /* of them: those with time on and off the processor */
-    uint64_t ranges;             /* parts of threads that were counted by themselves */
+    uint64_t sampled;            /* every Nth call was recorded; 0: all were */
+    bool exact;                  /* the rows have all calls, although they were sampled */
+    struct ct_left_out_list left_out;
+    uint64_t ranges; /* parts of threads that were counted by themselves */
     struct ct_function_cache names;
 };
 

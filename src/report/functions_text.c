@@ -72,6 +72,8 @@ static void row_json(const struct ct_report_row *row, size_t time_columns, const
         inlines_json(row->known->inlines, json);
     ct_output_thread_json(json, trace, row->thread);
     ct_json_number(json, "calls", row->calls);
+    if (row->recorded != row->calls)
+        ct_json_number(json, "recorded_calls", row->recorded);
     ct_json_bool(json, "entry_only", row->entry_only);
     for (size_t i = 0; i < time_columns && row->timed; i++)
         ct_json_number(json, times[i].key, time_at(row, i));
@@ -99,6 +101,9 @@ void ct_report_json(const struct ct_report *r, const struct ct_trace *trace, con
     ct_json_number(json, "waited_ns", r->waited_ns);
     ct_json_number(json, "cpu_threads", r->cpu_threads);
     ct_json_number(json, "matched", r->matched);
+    if (r->sampled)
+        ct_json_number(json, "sample", r->sampled);
+    ct_left_out_json(&r->left_out, json);
     ct_json_begin(json, "functions", '[');
     for (size_t i = 0; i < r->row_count; i++)
         row_json(&r->rows[i], time_count(r), trace, values && i < values->row_count ? &values->rows[i] : NULL, json);

@@ -344,6 +344,9 @@ int ct_info_make(struct ct_info **out, struct ct_trace *trace, const struct ct_f
     if (!status)
         status = ct_crash_make(&info->crash, trace, facts, process);
     if (!status)
+        status = ct_left_out_read(&info->left_out, trace, facts, process);
+    info->sampled = number_at(root, "sample", "rate");
+    if (!status)
         status = ct_idle_find(&info->idle, trace, facts, process, count ? UINT64_MAX : READ_AT_ONCE);
     if (status) {
         ct_info_free(info);
@@ -364,6 +367,7 @@ void ct_info_free(struct ct_info *info) {
     free(info->losses);
     ct_crash_free(info->crash);
     ct_idle_free(&info->idle);
+    ct_left_out_free(&info->left_out);
     free(info->left);
     free(info->missed);
     free(info);

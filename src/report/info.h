@@ -6,6 +6,7 @@
 
 #include "report/crash.h"
 #include "report/idle.h"
+#include "report/left_out.h"
 #include "trace/facts.h"
 #include "trace/wall.h"
 #include <contrail/hook.h>
@@ -97,6 +98,8 @@ struct ct_info {
     char stalk_events[256]; /* "12 call, 11 ret" */
     struct ct_crash *crash; /* signals, and calls that were open when the process died */
     struct ct_idle_list idle;
+    uint64_t sampled; /* every Nth call was recorded; 0: all were */
+    struct ct_left_out_list left_out;
 };
 
 /* `count`: reads all events too, to count calls and returns separately. */

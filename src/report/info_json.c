@@ -189,6 +189,9 @@ void ct_info_json(const struct ct_info *info, const struct ct_trace *trace, cons
     ct_json_string(json, "cpu", info->cpu);
     events_json(info, json);
     numbers_json(info, json);
+    if (info->sampled)
+        ct_json_number(json, "sample", info->sampled);
+    ct_left_out_json(&info->left_out, json);
     stalk_json(info, json);
     threads_json(info, trace, facts, json);
     ct_idle_json(&info->idle, trace, info->crash->process, json);

@@ -114,6 +114,7 @@ void ct_report_free(struct ct_report *r) {
     if (!r)
         return;
     ct_function_cache_free(&r->names);
+    ct_left_out_free(&r->left_out);
     for (size_t i = 0; i < r->row_count; i++)
         release_row(&r->rows[i]);
     free(r->rows);

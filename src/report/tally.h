@@ -16,6 +16,7 @@ __extension__ typedef unsigned __int128 ct_sum;
 struct ct_tally {
     struct ct_table_key key;
     uint64_t calls, exceptions, open, unpaired;
+    uint64_t all_calls;                 /* where calls were sampled: with those that were not recorded; otherwise 0 */
     uint64_t total_ns, self_ns, sum_ns; /* sum: of every call, also inner calls of recursions */
     struct ct_off total_off, self_off;  /* of total and self: off the processor */
     ct_sum squares;                     /* only with a spread: sum of the squares of what `spread` has */

@@ -100,6 +100,9 @@ static void sum_up(struct ct_session_statistics *sum, const struct ct_session_st
     sum->stalk_left += one->stalk_left;
     sum->stalk_blocks += one->stalk_blocks;
     sum->stalk_children += one->stalk_children;
+    sum->left_out += one->left_out;
+    sum->budget = one->budget > sum->budget ? one->budget : sum->budget;
+    sum->budget_used = one->budget_used > sum->budget_used ? one->budget_used : sum->budget_used;
     if (one->written_until_ns && (!sum->written_until_ns || one->written_until_ns < sum->written_until_ns))
         sum->written_until_ns = one->written_until_ns;
     if (one->window_state > sum->window_state)

@@ -171,6 +171,14 @@ static int record_off(struct command *m) {
     return set_recording(m, false);
 }
 
+static int set_budget(struct command *m) {
+    struct ct_session *s = m->c->session;
+    pthread_rwlock_wrlock(&s->policy_lock);
+    int status = ct_policy_budget(s->policy, m->operand, ct_clock_now(), m->text, SENTENCE);
+    pthread_rwlock_unlock(&s->policy_lock);
+    return announce(m, status);
+}
+
 static int set_paused(struct command *m, bool paused) {
     if (m->c->paused == paused)
         return say(m, CT_ERR_BAD_STATE, "the processes of the session are %s already", paused ? "paused" : "running");
@@ -277,6 +285,7 @@ static int (*const runs[CT_SESSION_COMMAND_COUNT])(struct command *) = {
     [CT_SESSION_COMMAND_TRIGGER_LIST] = trigger_list,
     [CT_SESSION_COMMAND_EXCLUDE_ADD] = exclude_add,
     [CT_SESSION_COMMAND_EXCLUDE_REMOVE] = exclude_remove,
+    [CT_SESSION_COMMAND_BUDGET] = set_budget,
     [CT_SESSION_COMMAND_RECORD_OFF] = record_off,
     [CT_SESSION_COMMAND_RECORD_ON] = record_on,
     [CT_SESSION_COMMAND_WAIT_MS] = set_wait,

@@ -7,6 +7,7 @@
 #include "session/crash_watch.h"
 #include "session/follower.h"
 #include "session/recording.h"
+#include "session/recording_sample.h"
 #include "isa/machine.h"
 #include "trace/segments.h"
 #include "symbols/functions.h"
@@ -367,6 +368,8 @@ static int write_manifest(struct ct_recording *r, bool complete) {
     put_keep(&j, &r->session->options);
     put_numbers(&j, r);
     ct_follower.put_manifest(r, &j);
+    ct_recording_budget_put(r, &j);
+    ct_recording_sample_put(r, &j);
     put_end(&j, r);
     put_lists(&j, r);
     ct_json_end(&j, '}');
@@ -477,5 +480,12 @@ void ct_manifest_status(struct ct_session *s, struct ct_json *j) {
     ct_json_number(j, "latency_p99_ns", n.latency_p99_ns);
     ct_json_number(j, "behind_ns", n.written_until_ns ? ct_clock_now() - n.written_until_ns : 0);
     ct_json_number(j, "recording_ns", n.recording_ns);
+    if (n.budget) {
+        ct_json_begin(j, "budget", '{');
+        ct_json_real(j, "limit", (double)n.budget / 10000);
+        ct_json_real(j, "used", (double)n.budget_used / 10000);
+        ct_json_number(j, "left_out", n.left_out);
+        ct_json_end(j, '}');
+    }
     put_detail_status(j, s, &n);
 }

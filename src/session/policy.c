@@ -2,8 +2,10 @@
 /* Versions of a policy, and what it says about functions, signals and times. See policy.h. */
 #include "session/policy.h"
 #include "drain/windows.h"
+#include "plan/hot.h"
 #include "symbols/name_match.h"
 #include "base/json_write.h"
+#include "base/percent.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +46,8 @@ static char *text_of(const struct ct_policy *p) {
     for (size_t i = 0; i < p->excluded_count; i++)
         texts[i] = p->excluded[i];
     put_sorted(out, "exclude", texts, p->excluded_count);
+    if (p->budget)
+        fprintf(out, "budget %u.%02u%%\n", p->budget / 100, p->budget % 100);
     fprintf(out, "record %s\n", p->recording ? "on" : "off");
     return fclose(out) ? NULL : text;
 }
@@ -132,6 +136,7 @@ int ct_policy_create(struct ct_policy **out, const struct ct_session_options *o,
     if (status)
         return status;
     p->recording = true;
+    p->budget = (unsigned)o->budget;
     describe_settings(p, o);
     for (size_t i = 0; o->triggers && o->triggers[i] && !status; i++) {
         status = insert_trigger(p, o->triggers[i], error, size);
@@ -269,6 +274,18 @@ int ct_policy_exclude(struct ct_policy *p, const char *glob, bool add, uint64_t 
     return status;
 }
 
+int ct_policy_budget(struct ct_policy *p, const char *text, uint64_t now_ns, char *error, size_t size) {
+    unsigned budget;
+    if (!ct_percent_parse(text, &budget))
+        return refuse(CT_ERR_INVALID_ARGUMENT, error, size,
+                      "a budget is a part of the program's CPU time from 0.1%% to 1000%%, like 10%%, or off");
+    if (p->budget == budget)
+        return refuse(CT_ERR_ALREADY_HOOKED, error, size, "the budget is %s already", budget ? text : "off");
+    p->budget = budget;
+    note_version(p, now_ns, "budget", text);
+    return 0;
+}
+
 int ct_policy_record(struct ct_policy *p, bool on, uint64_t now_ns, char *error, size_t size) {
     if (p->recording == on)
         return refuse(CT_ERR_ALREADY_HOOKED, error, size, "recording is %s already", on ? "on" : "off");
@@ -341,9 +358,14 @@ bool ct_policy_needs_tracing(const struct ct_policy *p) {
 }
 
 /* Like --exclude: matches names of modules too. */
+static bool is_hot(const char *name) {
+    return ct_name_fits(ct_hot_globs, name);
+}
+
 bool ct_policy_is_excluded(const struct ct_policy *p, const char *name, const char *module) {
     for (size_t i = 0; p && i < p->excluded_count; i++)
-        if (ct_policy_fits_module(p->excluded[i], module) || ct_policy_fits("", p->excluded[i], name, module))
+        if ((!strcmp(p->excluded[i], CT_HOT_WORD) && is_hot(name)) || ct_policy_fits_module(p->excluded[i], module) ||
+            ct_policy_fits("", p->excluded[i], name, module))
             return true;
     return false;
 }

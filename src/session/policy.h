@@ -91,6 +91,7 @@ struct ct_policy {
     } removed[CT_TRIGGER_BITS]; /* a ring: marks that they made may still arrive */
     uint32_t removed_count, next_id;
     bool recording;
+    unsigned budget; /* hundredths of a percent of the target's CPU time; 0: none */
     uint16_t used_bits;
     char settings[256]; /* rolls and mode, for the text of versions */
     struct ct_policy_version *versions;
@@ -109,6 +110,7 @@ void ct_policy_destroy(struct ct_policy *policy);
 int ct_policy_add(struct ct_policy *policy, const char *text, uint64_t now_ns, char *error, size_t size);
 int ct_policy_remove(struct ct_policy *policy, const char *text, uint64_t now_ns, char *error, size_t size);
 int ct_policy_exclude(struct ct_policy *policy, const char *glob, bool add, uint64_t now_ns, char *error, size_t size);
+int ct_policy_budget(struct ct_policy *policy, const char *text, uint64_t now_ns, char *error, size_t size);
 int ct_policy_record(struct ct_policy *policy, bool on, uint64_t now_ns, char *error, size_t size);
 
 /* ---- lookups ---- */

@@ -130,6 +130,7 @@ void ct_recording_resume(struct ct_recording *r) {
     /* The thread that waits for the process notices if it was killed meanwhile. */
     if (!r->paused)
         (void)ct_recording_go_on(r, first ? CT_WAIT_START : CT_WAIT_PAUSE);
+    ct_recording_budget_begin(r);
     pthread_mutex_unlock(&r->work);
     if (first)
         r->times.pause_ns = ct_clock_now() - r->times.stopped_at;
@@ -161,6 +162,7 @@ const char *ct_recording_note_exit(struct ct_recording *r, int status) {
 }
 
 static void release_target(struct ct_recording *r) {
+    ct_recording_budget_stop(r);
     ct_requests_stop(r);
     ct_crash_watch_end(r);
     (void)ct_drain_finish(&r->drain);
@@ -168,6 +170,7 @@ static void release_target(struct ct_recording *r) {
     pthread_mutex_lock(&r->mutex);
     ct_drain_free(&r->drain);
     ct_windows_free(&r->windows);
+    ct_recording_budget_free(r);
     if (r->lane.control) /* a child that has not been seen yet must not wait for us */
         __atomic_store_n(&r->lane.control->recording, 0, __ATOMIC_RELEASE);
     ct_follower.free(r);
@@ -189,6 +192,7 @@ void ct_recording_note_end(struct ct_recording *r) {
 }
 
 int ct_recording_finish(struct ct_recording *r, const char *reason) {
+    ct_recording_budget_stop(r);
     ct_recording_note_end(r);
     r->times.recorded_ns = r->times.resumed_at ? r->times.ended_at - r->times.resumed_at : 0;
     bool replaced = __atomic_load_n(&r->end.replaced, __ATOMIC_ACQUIRE);
@@ -292,6 +296,7 @@ void ct_recording_statistics(struct ct_recording *r, struct ct_session_statistic
     if (r->plan)
         count_modules(r, &r->last);
     ct_follower.put_statistics(r, &r->last);
+    ct_recording_budget_count(r, &r->last);
     r->last.signals = r->tracing.watch ? ct_crash_watch_count(r) : r->last.signals;
     r->last.traced = traced;
     r->last.plan_ns = r->times.plan_ns;

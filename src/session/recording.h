@@ -10,6 +10,7 @@
 #include "drain/drain.h"
 #include "drain/windows.h"
 #include "inject/inject.h"
+#include "session/recording_budget.h"
 #include "session/recording_code.h"
 #include "session/recording_modules.h"
 #include "session/recording_policy.h"
@@ -107,7 +108,8 @@ struct ct_recording {
     struct ct_recording_cpu cpu;
     struct ct_recording_switched switched;
     struct ct_recording_end end;
-    struct ct_session_statistics last; /* the latest; stays when the trace is finished */
+    struct ct_recording_budget *budget; /* NULL: none so far */
+    struct ct_session_statistics last;  /* the latest; stays when the trace is finished */
     char error[640];
     bool paused;           /* through the control socket; under `work` */
     bool given_up;         /* the user has cancelled it */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Globs of --only and --exclude that fit nothing in the process, for the user. They stay in force: a library that is
  * loaded later may have such a function. */
+#include "plan/hot.h"
 #include "session/recording.h"
 #include "session/recording_policy.h"
 #include "symbols/name_match.h"
@@ -75,6 +76,9 @@ void ct_recording_note_filters(struct ct_recording *r) {
         return;
     for (size_t i = 0; i < count; i++)
         idle.globs[i] = i < only ? o->only[i] : o->exclude[i - only];
+    for (size_t i = count; i-- > only;) /* of @hot, no program has all */
+        if (ct_hot_is_glob(idle.globs[i]))
+            remove_glob(&idle, i);
     try_modules(&idle, r->plan);
     put_sentence(&idle, r->session->idle_filters, sizeof r->session->idle_filters);
     free(idle.globs);

@@ -63,6 +63,7 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
     options.detail = r->session->options.detail != CT_SESSION_DETAIL_OFF;
     options.fast_clock = r->session->options.fast_clock != 0;
     options.guess = r->session->options.guess != 0;
+    options.sample = r->session->options.sample > 1;
     if (r->session->options.stalk) { /* names of all functions; exclusions apply when following */
         options.filter = (struct ct_target_filter){0};
         options.names_only = true;
@@ -225,6 +226,7 @@ static struct ct_injection_options injection_options(const struct ct_recording *
                  .detail_grows = o->detail == CT_SESSION_DETAIL_MARKED && ct_windows_options_of(o).grows,
                  .stack_bytes = o->stack_bytes < 0 ? 0 : (uint32_t)o->stack_bytes,
                  .detail_rate = o->detail_rate,
+                 .sample = o->sample > 1 ? (uint32_t)o->sample : 0,
                  .vectors = o->vectors,
                  .reals = !o->vectors && !o->redact,
                  .strings = ((uint32_t)o->strings + 7) & ~7u},
@@ -346,6 +348,8 @@ static int install_forked(struct ct_recording *r, struct ct_recording *parent) {
     else if (!status &&
              (status = ct_inject_lane(&r->injection, r->remote, &parent->injection, &r->lane, &options, &error)))
         ct_recording_fail(r, status, "%s", error.text);
+    if (!status)
+        ct_recording_budget_inherit(r, parent);
     if (!status)
         status = start_drain(r);
     return status ? status : ct_requests_start(r);

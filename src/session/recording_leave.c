@@ -223,6 +223,7 @@ static int uninstall(struct ct_recording *r) {
 
 /* No thread may wait for us inside the agent meanwhile. */
 int ct_recording_uninstall(struct ct_recording *r) {
+    ct_recording_budget_stop(r);
     __atomic_store_n(&r->lane.control->listening, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&r->drain.leaving, true, __ATOMIC_RELEASE);
     pthread_mutex_lock(&r->work);

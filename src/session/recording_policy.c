@@ -118,6 +118,7 @@ void ct_recording_apply_policy(struct ct_recording *r) {
 }
 
 void ct_recording_bring_policy(struct ct_recording *r) {
+    ct_recording_budget_begin(r);
     if (ct_recording_is_switched(r))
         return;
     ct_recording_apply_policy(r);

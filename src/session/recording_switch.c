@@ -8,11 +8,13 @@
  *
  * Functions that the engine itself watches stay on. Their returns check whether they are recorded: if switched in
  * between, call and return would not match. */
+#include "session/budget_places.h"
 #include "session/recording.h"
 #include <stdlib.h>
 
 struct names {
     const char *function, *module;
+    uint32_t number;
 };
 
 /* False: the hook is not in the process, or belongs to the engine. */
@@ -25,7 +27,7 @@ static bool names_of(const struct ct_recording *r, const struct ct_target_plan *
     bool gone = module <= r->modules.gone_count && r->modules.gone[module - 1];
     if (gone || m->functions[symbol].hook < 0)
         return false;
-    *out = (struct names){m->functions[symbol].name, m->path};
+    *out = (struct names){m->functions[symbol].name, m->path, (uint32_t)m->functions[symbol].hook};
     return true;
 }
 
@@ -41,6 +43,20 @@ static int switch_hook(const struct ct_recording *r, const struct ct_target_hook
     return ct_remote_write(r->remote, h->plan.stub, &want, sizeof want);
 }
 
+static bool is_wanted(const struct ct_policy *policy, const struct names *n) {
+    return policy->recording && !ct_policy_is_excluded(policy, n->function, n->module);
+}
+
+int ct_recording_set_hook(const struct ct_recording *r, const struct ct_budget_place *p, bool on) {
+    struct names n;
+    if (!p->hook || !names_of(r, p->plan, p->hook, &n))
+        return CT_ERR_NOT_FOUND;
+    pthread_rwlock_rdlock(&r->session->policy_lock);
+    bool wanted = is_wanted(r->session->policy, &n);
+    pthread_rwlock_unlock(&r->session->policy_lock);
+    return switch_hook(r, p->hook, on && wanted);
+}
+
 static int switch_plan(const struct ct_recording *r, const struct ct_target_plan *plan,
                        const struct ct_policy *policy) {
     int status = 0;
@@ -48,7 +64,7 @@ static int switch_plan(const struct ct_recording *r, const struct ct_target_plan
         const struct ct_target_hook *h = &plan->hooks[i];
         struct names n;
         if (names_of(r, plan, h, &n))
-            status = switch_hook(r, h, policy->recording && !ct_policy_is_excluded(policy, n.function, n.module));
+            status = switch_hook(r, h, is_wanted(policy, &n) && !ct_recording_is_left_out(r, n.number));
     }
     return status;
 }

@@ -18,6 +18,9 @@ struct ct_recording_switched {
 /* Switches functions on and off in the process according to the current policy, whether it runs or not. The caller
  * holds `work`, or is the only thread that knows the recording. */
 int ct_recording_switch(struct ct_recording *r);
+struct ct_budget_place;
+/* Switches a hook off, or on unless the policy says otherwise. The caller holds `work`. */
+int ct_recording_set_hook(const struct ct_recording *r, const struct ct_budget_place *place, bool on);
 /* Is that done, for all current libraries? Any thread; certain for one that holds `work`. */
 bool ct_recording_is_switched(const struct ct_recording *r);
 

@@ -2,6 +2,7 @@
 /* Sessions: the state machine and the events of the process. See contrail/session.h. */
 #include "base/sized.h"
 #include "isa/machine.h"
+#include "plan/hot.h"
 #include "session/children.h"
 #include "session/control.h"
 #include "session/metrics.h"
@@ -116,6 +117,22 @@ static char **copy_list(const char *const *list) {
     return copy;
 }
 
+/* @hot stands for its list. */
+static char **copy_excluded(const char *const *list) {
+    size_t count = 0, hot = 0, used = 0;
+    while (ct_hot_globs[hot])
+        hot++;
+    while (list && list[count])
+        count++;
+    char **copy = count ? calloc(count * hot + 1, sizeof(char *)) : NULL;
+    for (size_t i = 0; copy && i < count; i++) {
+        bool is_list = !strcmp(list[i], CT_HOT_WORD);
+        for (size_t k = 0; k < (is_list ? hot : 1); k++)
+            copy[used++] = strdup(is_list ? ct_hot_globs[k] : list[i]);
+    }
+    return copy;
+}
+
 static void free_list(char **list) {
     for (size_t i = 0; list && list[i]; i++)
         free(list[i]);
@@ -139,7 +156,7 @@ static void complete_options(struct ct_session *s) {
     s->output = strdup(o->output ? o->output : "traces");
     s->command_line = strdup(o->command_line ? o->command_line : "");
     s->only = copy_list(o->only);
-    s->exclude = copy_list(o->exclude);
+    s->exclude = copy_excluded(o->exclude);
     s->triggers = copy_list(o->triggers);
     s->metrics_file = o->metrics_file ? strdup(o->metrics_file) : NULL;
     o->output = s->output;
@@ -153,6 +170,8 @@ static void complete_options(struct ct_session *s) {
     o->index_memory = o->index_memory ? o->index_memory : DEFAULT_MEMORY;
     if (o->stalk)
         o->detail = CT_SESSION_DETAIL_OFF;
+    if (o->sample > 1) /* a sample has few events, and its times may as well be exact */
+        o->fast_clock = 0;
     if (o->redact) {
         o->stack_bytes = -1;
         o->vectors = false;

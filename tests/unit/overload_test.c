@@ -289,7 +289,7 @@ static void test_full_chunks_wake_the_drain(void **state) {
     AWAIT(lane_chunks_in(&f, CT_CHUNK_FULL) < f.lane.chunk_count / 4);
     assert_true(__atomic_load_n(&f.lane.queue->wakes, __ATOMIC_RELAXED) > wakes);
     assert_true(f.lane.queue->wakes - wakes < f.lane.chunk_count / 2); /* not for each chunk */
-    assert_int_equal(lane_finish_drain(&f), 0); /* and so does the end */
+    assert_int_equal(lane_finish_drain(&f), 0);                        /* and so does the end */
     assert_int_equal(lane_lost(&f), 0);
 }
 

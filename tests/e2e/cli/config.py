@@ -105,7 +105,7 @@ class Config(unittest.TestCase):
                                   ("out_put = a\n", 1, "did you mean --output?"),
                                   ("max_depth = many\n", 1, "--max-depth takes"),
                                   ("INDEX_LANE_SIZE = 1\n", 1, "at least"), ("quiet = perhaps\n", 1, "yes or no"),
-                                  ("#\n#\nsample_rate = 2\n", 3, "must be 1"),
+                                  ("#\n#\nsample_rate = 0\n", 3, "--sample must be"),
                                   ("config = x\n", 1, "cannot name another"),
                                   ("PRE_ROLL_MS = x\n", 1, "--pre-roll-ms takes"),
                                   ("DETAIL_LANE_SIZE = 1\n", 1, "--detail-mem must be"),

@@ -1,0 +1,589 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See recording_budget.h. */
+#include "session/recording_budget.h"
+#include "base/grow.h"
+#include "base/json_write.h"
+#include "drain/drain_count.h"
+#include "inject/rehook.h"
+#include "os/thread.h"
+#include "session/budget.h"
+#include "session/budget_places.h"
+#include "session/policy.h"
+#include "session/recording.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LOOK_MS        50
+#define TRIAL_MS       10
+#define IDLE_MS        200
+#define LEAST_CPU_NS   4000000ull   /* with less CPU time in it a look says nothing yet */
+#define LONGEST_LOOK   500000000ull /* but is taken all the same */
+#define STOP_MS        2u
+#define WRITE_NS       1200000ull /* of a stop, for changes of bytes */
+#define STILL_MS       20u
+#define BETWEEN_STOPS  200000000ull
+#define LONG_STOP      100u /* a stop that took longer than STOP_MS is followed by a pause this many times as long */
+#define FAILED_STOP_NS 500000000ull
+#define BATCH          256u
+
+struct batch {
+    uint32_t numbers[BATCH];
+    const struct ct_target_hook *hooks[BATCH];
+    bool done[BATCH];
+    size_t count;
+};
+
+struct ct_budget_change {
+    uint64_t ns, function_id, calls;
+    double cost;
+    bool out;
+};
+#define CT_BUDGET_CHANGES 4096u /* that are listed */
+
+/* The thread alone changes it; `mutex` is for those who read what it reports. */
+struct ct_recording_budget {
+    struct ct_recording *recording;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    bool started, stop;
+    struct ct_budget budget;
+    struct ct_budget_places places;
+    struct ct_drain_counts *counts;
+    struct ct_drain_count *all; /* with those that were only counted; NULL: calls are not sampled */
+    clockid_t cpu_clock;
+    double stamp_ns, scale;
+    uint64_t cpu_seen, looked_ns, events_seen, lost_seen, stopped_seen;
+    uint64_t stops, stopped_ns, longest_ns, next_stop_ns;
+    struct ct_budget_change *changes;
+    size_t change_count, change_room;
+    uint64_t more_changes;
+    struct batch batches[2];
+};
+
+/* What a pair of events costs beside its two time stamps, in a program that does something else between calls. */
+#define PLAIN_NS  12.0
+#define DETAIL_NS 36.0
+/* With the fast clock, one of this many events reads the counter. */
+#define FAST_TURN 16
+/* What a call costs that is only counted (--sample). */
+#define COUNTED_NS 9.0
+
+/* ---- what a pair costs ---- */
+
+static double stamp_ns(const struct ct_clock *clock) {
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < 16; i++) {
+        enum { READINGS = 64 };
+        uint64_t first = ct_os_timestamp(), last = first;
+        for (int k = 0; k < READINGS; k++)
+            last = ct_os_timestamp();
+        best = (last - first) / READINGS < best ? (last - first) / READINGS : best;
+    }
+    double hz = ct_clock_hz(clock);
+    return hz > 0 ? (double)best * 1e9 / hz : 0;
+}
+
+/* ---- changes, for the manifest ---- */
+
+static void note_change(struct ct_recording_budget *g, uint32_t number, uint64_t now_ns, bool out) {
+    const struct ct_budget_hook *h = &g->budget.hooks[number];
+    struct ct_budget_place *p = &g->places.at[number];
+    uint64_t calls = g->counts->hooks[number].calls;
+    p->changed = true;
+    if (out)
+        p->out_calls = calls;
+    if (out && !p->first_out_ns)
+        p->first_out_ns = now_ns;
+    if (g->change_count < CT_BUDGET_CHANGES &&
+        ct_grow(&g->changes, &g->change_room, g->change_count, sizeof *g->changes, 64))
+        g->changes[g->change_count++] = (struct ct_budget_change){now_ns, p->function_id, calls, h->cost, out};
+    else
+        g->more_changes++;
+}
+
+/* ---- looking ---- */
+
+static double limit_of(struct ct_recording *r) {
+    pthread_rwlock_rdlock(&r->session->policy_lock);
+    unsigned budget = r->session->policy->budget;
+    pthread_rwlock_unlock(&r->session->policy_lock);
+    return budget / 10000.0;
+}
+
+static uint64_t cpu_ns(const struct ct_recording_budget *g) {
+    struct timespec t;
+    if (clock_gettime(g->cpu_clock, &t))
+        return g->cpu_seen;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static double pair_of(const struct ct_recording_budget *g, const struct ct_target_hook *hook) {
+    double stamps = 2 * g->stamp_ns / (g->recording->session->options.fast_clock ? FAST_TURN : 1);
+    double pair = stamps + (g->recording->lane.segment_count ? DETAIL_NS : PLAIN_NS);
+    return hook && hook->entry_only ? pair / 2 : pair;
+}
+
+/* Calls that are only counted cost something too: of a function, each call costs what they do on average. */
+static const struct ct_drain_count *all_calls(struct ct_recording_budget *g) {
+    const struct ct_lane *lane = &g->recording->lane;
+    if (!lane->counts || !g->all)
+        return g->counts->hooks;
+    for (uint32_t i = 0; i < g->budget.count && i < g->counts->room; i++) {
+        uint64_t recorded = g->counts->hooks[i].calls, calls = ct_lane_calls(lane, i);
+        g->all[i].calls = calls > recorded ? calls : recorded;
+        double share = g->all[i].calls ? (double)recorded / (double)g->all[i].calls : 0;
+        g->budget.hooks[i].pair_ns = (float)(COUNTED_NS + share * pair_of(g, g->places.at[i].hook));
+    }
+    return g->all;
+}
+
+static void look(struct ct_recording_budget *g, uint64_t now_ns) {
+    uint64_t cpu = cpu_ns(g), used = cpu > g->cpu_seen ? cpu - g->cpu_seen : 0;
+    if (used < LEAST_CPU_NS && now_ns - g->looked_ns < LONGEST_LOOK)
+        return;
+    uint64_t events = __atomic_load_n(&g->counts->events, __ATOMIC_RELAXED) - g->events_seen;
+    uint64_t lost = __atomic_load_n(&g->counts->lost, __ATOMIC_RELAXED) - g->lost_seen;
+    if (events)
+        g->scale = (double)(events + lost) / (double)events;
+    double hz = ct_clock_hz(&g->recording->clock);
+    const struct ct_budget_look l = {.now_ns = now_ns,
+                                     .cpu_ns = used,
+                                     .stopped_ns = g->stopped_ns - g->stopped_seen,
+                                     .scale = g->scale,
+                                     .ns_per_count = hz > 0 ? 1e9 / hz : 0,
+                                     .counts = all_calls(g),
+                                     .count = g->counts->room};
+    ct_budget_look(&g->budget, &l);
+    g->cpu_seen = cpu;
+    g->looked_ns = now_ns;
+    g->events_seen += events;
+    g->lost_seen += lost;
+    g->stopped_seen = g->stopped_ns;
+}
+
+/* ---- hooks of the process ---- */
+
+/* New hooks, of libraries that were loaded, get their costs; all know whether the user has named them. */
+static int refresh(struct ct_recording_budget *g) {
+    struct ct_recording *r = g->recording;
+    int status = ct_budget_places_refresh(&g->places, r);
+    if (!status)
+        status = ct_budget_grow(&g->budget, g->places.count);
+    for (size_t i = 0; !status && i < g->places.count; i++) {
+        const struct ct_budget_place *p = &g->places.at[i];
+        struct ct_budget_hook *h = &g->budget.hooks[i];
+        if (!g->all)
+            h->pair_ns = (float)pair_of(g, p->hook);
+        h->named = p->named;
+        if (!p->hook && h->state == CT_BUDGET_IN)
+            h->state = CT_BUDGET_FIXED; /* its module was unloaded */
+        else if (p->hook && h->state == CT_BUDGET_FIXED && p->may_go)
+            h->state = CT_BUDGET_IN;
+    }
+    return status;
+}
+
+static bool is_out(const struct ct_recording_budget *g, uint32_t number) {
+    return number < g->budget.count && g->budget.hooks[number].state == CT_BUDGET_OUT;
+}
+
+static size_t count_out(const struct ct_recording_budget *g) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < g->budget.count; i++)
+        count += is_out(g, i) && g->places.at[i].hook;
+    return count;
+}
+
+/* ---- switching off ---- */
+
+static void switch_off(struct ct_recording_budget *g, uint64_t now_ns) {
+    uint32_t numbers[BATCH];
+    size_t count = ct_budget_choose_out(&g->budget, now_ns, numbers, BATCH);
+    for (size_t i = 0; i < count; i++) {
+        if (ct_recording_set_hook(g->recording, &g->places.at[numbers[i]], false))
+            continue;
+        ct_budget_take_out(&g->budget, numbers[i], now_ns);
+        note_change(g, numbers[i], now_ns, true);
+    }
+}
+
+/* ---- entry bytes ---- */
+
+static void add(struct batch *b, const struct ct_recording_budget *g, uint32_t number) {
+    if (b->count == BATCH)
+        return;
+    b->numbers[b->count] = number;
+    b->hooks[b->count++] = g->places.at[number].hook;
+}
+
+/* Hooks that are off, and whose bytes are still there. A host goes after its guests. */
+static void gather_out(const struct ct_recording_budget *g, struct batch *b) {
+    b->count = 0;
+    for (uint32_t i = 0; i < g->budget.count && b->count < BATCH; i++) {
+        const struct ct_budget_place *p = &g->places.at[i];
+        if (is_out(g, i) && p->hook && p->patched && p->movable && !p->guests)
+            add(b, g, i);
+    }
+}
+
+/* Hooks that come back, hosts of springboards before the guests. */
+static void gather_back(const struct ct_recording_budget *g, const uint32_t *numbers, size_t count, struct batch *b) {
+    b->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct ct_budget_place *p = &g->places.at[numbers[i]];
+        if (p->host >= 0 && !p->patched && !g->places.at[p->host].patched)
+            add(b, g, (uint32_t)p->host);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (!g->places.at[numbers[i]].patched)
+            add(b, g, numbers[i]);
+}
+
+static void set_patched(struct ct_recording_budget *g, uint32_t number, bool patched) {
+    struct ct_budget_place *p = &g->places.at[number];
+    if (p->patched == patched)
+        return;
+    p->patched = patched;
+    if (p->host >= 0)
+        g->places.at[p->host].guests += patched ? 1 : -1;
+}
+
+/* Under one stop: takes `out` out and puts `back` back. */
+static int change_bytes(struct ct_recording_budget *g, struct batch *out, struct batch *back) {
+    uint64_t until_ns = ct_clock_now() + WRITE_NS;
+    struct ct_remote *remote = g->recording->remote;
+    const struct ct_rehook leaving = {remote, out->hooks, out->count, until_ns, out->done};
+    const struct ct_rehook coming = {remote, back->hooks, back->count, until_ns, back->done};
+    int status = out->count ? ct_rehook_take_out(&leaving) : 0;
+    for (size_t i = 0; !status && i < out->count; i++)
+        if (out->done[i])
+            set_patched(g, out->numbers[i], false);
+    if (!status && back->count)
+        status = ct_rehook_put_back(&coming);
+    for (size_t i = 0; !status && i < back->count; i++)
+        if (back->done[i])
+            set_patched(g, back->numbers[i], true);
+    return status;
+}
+
+/* A stop that is not possible soon is given up: everything runs on, and is tried later. */
+static void stop_and_change(struct ct_recording_budget *g, struct batch *out, struct batch *back) {
+    struct ct_recording *r = g->recording;
+    struct ct_remote_error error = {""};
+    uint64_t begin = r->times.stopped_at = ct_clock_now();
+    int status = ct_remote_stop(r->remote, STOP_MS, &error);
+    if (!status) {
+        ct_remote_limit(r->remote, STILL_MS, NULL, NULL);
+        status = change_bytes(g, out, back);
+        ct_remote_limit(r->remote, 0, NULL, NULL);
+        (void)ct_recording_go_on(r, CT_WAIT_HOOKS);
+    }
+    uint64_t now = ct_clock_now(), took = now - begin, pause = BETWEEN_STOPS;
+    if (took > STOP_MS * 1000000ull)
+        pause = took * LONG_STOP;
+    if (status)
+        pause = pause < FAILED_STOP_NS ? FAILED_STOP_NS : pause;
+    g->stops++;
+    g->stopped_ns += took;
+    g->longest_ns = took > g->longest_ns ? took : g->longest_ns;
+    g->next_stop_ns = begin + pause;
+}
+
+/* Switches those on that are there. */
+static void switch_on(struct ct_recording_budget *g, const uint32_t *numbers, size_t count, uint64_t now_ns) {
+    for (size_t i = 0; i < count; i++) {
+        const struct ct_budget_place *p = &g->places.at[numbers[i]];
+        if (!p->patched || (p->host >= 0 && !g->places.at[p->host].patched))
+            continue;
+        ct_budget_bring_back(&g->budget, numbers[i], now_ns);
+        note_change(g, numbers[i], now_ns, false);
+        (void)ct_recording_set_hook(g->recording, p, true);
+    }
+}
+
+/* Without a limit all come back. */
+static size_t choose_back(const struct ct_recording_budget *g, uint64_t now_ns, uint32_t *numbers, size_t room) {
+    size_t count = 0;
+    if (g->budget.limit > 0) {
+        count = ct_budget_choose_back(&g->budget, now_ns, numbers, room);
+    } else {
+        for (uint32_t i = 0; i < g->budget.count && count < room; i++)
+            if (is_out(g, i) && g->places.at[i].hook)
+                numbers[count++] = i;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (g->places.at[numbers[i]].hook) /* its module may have been unloaded */
+            numbers[kept++] = numbers[i];
+    return kept;
+}
+
+static void act(struct ct_recording_budget *g, uint64_t now_ns) {
+    uint32_t numbers[BATCH / 2]; /* each may need its host */
+    struct batch *out = &g->batches[0], *back = &g->batches[1];
+    size_t count = 0;
+    pthread_mutex_lock(&g->mutex);
+    out->count = back->count = 0;
+    if (!refresh(g)) {
+        switch_off(g, now_ns);
+        if (now_ns >= g->next_stop_ns)
+            count = choose_back(g, now_ns, numbers, BATCH / 2);
+        gather_back(g, numbers, count, back);
+        if (g->budget.limit > 0 && now_ns >= g->next_stop_ns)
+            gather_out(g, out);
+    }
+    pthread_mutex_unlock(&g->mutex);
+    if (out->count || back->count)
+        stop_and_change(g, out, back);
+    pthread_mutex_lock(&g->mutex);
+    switch_on(g, numbers, count, now_ns);
+    pthread_mutex_unlock(&g->mutex);
+}
+
+/* ---- the thread ---- */
+
+static bool is_running(const struct ct_recording *r) {
+    return r->remote && r->plan && !__atomic_load_n(&r->paused, __ATOMIC_RELAXED) && !ct_remote_is_stopped(r->remote) &&
+           ct_remote_is_alive(r->remote);
+}
+
+/* Returns how long to wait. */
+static unsigned pass(struct ct_recording_budget *g) {
+    struct ct_recording *r = g->recording;
+    double limit = limit_of(r);
+    if (pthread_mutex_trylock(&r->work))
+        return TRIAL_MS;
+    pthread_mutex_lock(&g->mutex);
+    g->budget.limit = limit;
+    uint64_t now_ns = ct_clock_now();
+    look(g, now_ns);
+    pthread_mutex_unlock(&g->mutex);
+    if ((limit > 0 || count_out(g)) && is_running(r))
+        act(g, now_ns);
+    pthread_mutex_unlock(&r->work);
+    if (limit <= 0 && !count_out(g))
+        return IDLE_MS;
+    return ct_budget_tries(&g->budget) ? TRIAL_MS : LOOK_MS;
+}
+
+static void *run(void *arg) {
+    struct ct_recording_budget *g = arg;
+    unsigned wait_ms = TRIAL_MS;
+    pthread_mutex_lock(&g->mutex);
+    while (!g->stop) {
+        struct timespec end;
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        end.tv_nsec += wait_ms * 1000000L;
+        end.tv_sec += end.tv_nsec / 1000000000L;
+        end.tv_nsec %= 1000000000L;
+        (void)pthread_cond_timedwait(&g->wake, &g->mutex, &end);
+        if (g->stop)
+            break;
+        pthread_mutex_unlock(&g->mutex);
+        wait_ms = pass(g);
+        pthread_mutex_lock(&g->mutex);
+    }
+    pthread_mutex_unlock(&g->mutex);
+    return NULL;
+}
+
+static struct ct_recording_budget *create(struct ct_recording *r) {
+    struct ct_recording_budget *g = calloc(1, sizeof *g);
+    size_t room = r->injection.hook_room;
+    struct ct_drain_counts *counts = g ? calloc(1, sizeof *counts + room * sizeof counts->hooks[0]) : NULL;
+    if (!counts) {
+        free(g);
+        return NULL;
+    }
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&g->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&g->mutex, NULL);
+    counts->room = room;
+    g->all = r->lane.counts ? calloc(room, sizeof *g->all) : NULL;
+    g->counts = counts;
+    g->recording = r;
+    g->scale = 1;
+    g->stamp_ns = stamp_ns(&r->clock);
+    return g;
+}
+
+static bool start_thread(struct ct_recording_budget *g) {
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    bool started = !pthread_create(&g->thread, NULL, run, g);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return started;
+}
+
+void ct_recording_budget_begin(struct ct_recording *r) {
+    if (r->stalk || !r->plan || !r->times.resumed_at || (r->budget && r->budget->started) ||
+        (!r->budget && limit_of(r) <= 0))
+        return;
+    struct ct_recording_budget *g = r->budget ? r->budget : create(r);
+    if (!g)
+        return;
+    if (!r->budget) {
+        pthread_mutex_lock(&r->mutex);
+        r->budget = g;
+        pthread_mutex_unlock(&r->mutex);
+    }
+    __atomic_store_n(&r->drain.counts, g->counts, __ATOMIC_RELEASE);
+    if (clock_getcpuclockid(r->pid, &g->cpu_clock))
+        return;
+    g->cpu_seen = cpu_ns(g);
+    g->looked_ns = ct_clock_now();
+    g->started = start_thread(g);
+}
+
+void ct_recording_budget_stop(struct ct_recording *r) {
+    struct ct_recording_budget *g = r->budget;
+    if (!g || !g->started)
+        return;
+    pthread_mutex_lock(&g->mutex);
+    g->stop = true;
+    pthread_cond_signal(&g->wake);
+    pthread_mutex_unlock(&g->mutex);
+    pthread_join(g->thread, NULL);
+    g->started = false;
+}
+
+/* The drain has ended. */
+void ct_recording_budget_free(struct ct_recording *r) {
+    struct ct_recording_budget *g = r->budget;
+    if (!g)
+        return;
+    ct_recording_budget_stop(r);
+    r->budget = NULL;
+    pthread_cond_destroy(&g->wake);
+    pthread_mutex_destroy(&g->mutex);
+    ct_budget_free(&g->budget);
+    free(g->places.at);
+    free(g->counts);
+    free(g->all);
+    free(g->changes);
+    free(g);
+}
+
+bool ct_recording_is_left_out(const struct ct_recording *r, uint32_t number) {
+    return r->budget && is_out(r->budget, number);
+}
+
+/* ---- forked children ---- */
+
+/* The parent may have changed a hook since the fork: the child's own memory decides. */
+static void inherit_hook(struct ct_recording_budget *g, uint32_t number) {
+    struct ct_recording *r = g->recording;
+    struct ct_budget_place *p = &g->places.at[number];
+    uint8_t bytes[CT_PATCH_MAX];
+    uint64_t word = 0;
+    if (!p->hook || !p->may_go)
+        return;
+    const struct ct_plan *plan = &p->hook->plan;
+    const struct ct_patch *first = &plan->patches[0];
+    bool patched =
+        ct_remote_read(r->remote, first->at, bytes, first->size) || !memcmp(bytes, first->bytes, first->size);
+    set_patched(g, number, patched);
+    (void)ct_remote_read(r->remote, plan->stub, &word, sizeof word);
+    if (patched && word == plan->word_on)
+        return;
+    uint64_t now_ns = ct_clock_now();
+    ct_budget_take_out(&g->budget, number, now_ns);
+    note_change(g, number, now_ns, true);
+}
+
+void ct_recording_budget_inherit(struct ct_recording *r, struct ct_recording *parent) {
+    struct ct_recording_budget *from = parent->budget, *g = from ? create(r) : NULL;
+    if (!g)
+        return;
+    if (refresh(g)) {
+        r->budget = g;
+        ct_recording_budget_free(r);
+        return;
+    }
+    pthread_mutex_lock(&from->mutex);
+    for (uint32_t i = 0; i < from->places.count && i < g->places.count; i++)
+        if (from->places.at[i].changed) {
+            g->budget.hooks[i].cost = from->budget.hooks[i].cost;
+            inherit_hook(g, i);
+        }
+    pthread_mutex_unlock(&from->mutex);
+    r->budget = g;
+}
+
+/* ---- reports ---- */
+
+void ct_recording_budget_count(struct ct_recording *r, struct ct_session_statistics *out) {
+    struct ct_recording_budget *g = r->budget;
+    if (!g)
+        return;
+    pthread_mutex_lock(&g->mutex);
+    out->budget = (unsigned)(g->budget.limit * 10000 + 0.5);
+    out->budget_used = (unsigned)(g->budget.share * 10000 + 0.5);
+    out->left_out = count_out(g);
+    pthread_mutex_unlock(&g->mutex);
+}
+
+static void put_function(struct ct_json *j, const struct ct_recording_budget *g, uint32_t number) {
+    const struct ct_budget_place *p = &g->places.at[number];
+    const struct ct_budget_hook *h = &g->budget.hooks[number];
+    bool out = is_out(g, number);
+    ct_json_begin(j, NULL, '{');
+    ct_json_number(j, "function", p->function_id);
+    ct_json_number(j, "calls", g->counts->hooks[number].calls);
+    ct_json_number(j, "first_out_ns", p->first_out_ns);
+    if (out)
+        ct_json_number(j, "out_ns", h->since_ns);
+    ct_json_bool(j, "out", out);
+    ct_json_real(j, "cost", h->cost);
+    ct_json_end(j, '}');
+}
+
+static void put_change(struct ct_json *j, const struct ct_budget_change *c) {
+    ct_json_begin(j, NULL, '{');
+    ct_json_number(j, "ns", c->ns);
+    ct_json_number(j, "function", c->function_id);
+    ct_json_bool(j, "out", c->out);
+    ct_json_number(j, "calls", c->calls);
+    ct_json_real(j, "cost", c->cost);
+    ct_json_end(j, '}');
+}
+
+static void put_budget(struct ct_json *j, const struct ct_recording_budget *g) {
+    const struct ct_budget *b = &g->budget;
+    ct_json_begin(j, "budget", '{');
+    ct_json_real(j, "limit", b->limit);
+    ct_json_real(j, "used", b->share);
+    ct_json_real(j, "used_in_all", b->own_ns ? (double)b->cost_ns / (double)b->own_ns : 0);
+    ct_json_real(j, "stamp_ns", g->stamp_ns);
+    ct_json_number(j, "left_out", count_out(g));
+    ct_json_number(j, "stops", g->stops);
+    ct_json_number(j, "stopped_ns", g->stopped_ns);
+    ct_json_number(j, "longest_stop_ns", g->longest_ns);
+    ct_json_begin(j, "functions", '[');
+    for (uint32_t i = 0; i < g->places.count && i < b->count; i++)
+        if (g->places.at[i].changed)
+            put_function(j, g, i);
+    ct_json_end(j, ']');
+    ct_json_begin(j, "changes", '[');
+    for (size_t i = 0; i < g->change_count; i++)
+        put_change(j, &g->changes[i]);
+    ct_json_end(j, ']');
+    ct_json_number(j, "more_changes", g->more_changes);
+    ct_json_end(j, '}');
+}
+
+void ct_recording_budget_put(struct ct_recording *r, struct ct_json *j) {
+    struct ct_recording_budget *g = r->budget;
+    if (!g)
+        return;
+    pthread_mutex_lock(&g->mutex);
+    put_budget(j, g);
+    pthread_mutex_unlock(&g->mutex);
+}
