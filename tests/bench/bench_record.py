@@ -4,8 +4,8 @@
 
     bench_record [--long] [--output DIR] [--only NAME]...
 
-NAME is pair, clock, detail, throw, switch, memory, mark, rate, start or attach. Prints measured figures next to the goals.
-Ratios are measured in one run; on a busy machine, figures say how busy it was. --long: keeps up the rate for 30 s
+NAME is pair, clock, detail, throw, switch, memory, mark, rate, start or attach. Prints measured figures next to the
+goals. Ratios are measured in one run; on a busy machine, figures say how busy it was. --long: keeps up the rate for 30 s
 instead of 5 (5 GB on disk during that time). Traces go to DIR (default: a temporary directory) and are removed."""
 import argparse
 import json
