@@ -195,7 +195,7 @@ struct ct_block {
     uint64_t fn_cover;
     /* Sampling: counts by hook; every Nth call is recorded. */
     struct ct_shm_count *counts;
-    uint64_t sample, fn_sample;
+    uint64_t sample, fn_sample, counts_alone;
     uint32_t cover; /* how many frames are hooked again at a time */
     /* Detail's full segments that the thread keeps: the small one that it began with (from 1; 0: none), the oldest of the
      * others, and how many these are. */
@@ -292,6 +292,7 @@ CT_ASSERT_AT(errno_at, CT_BLOCK_ERRNO);
 CT_ASSERT_AT(counts, CT_BLOCK_COUNTS);
 CT_ASSERT_AT(sample, CT_BLOCK_SAMPLE);
 CT_ASSERT_AT(fn_sample, CT_BLOCK_FN_SAMPLE);
+CT_ASSERT_AT(counts_alone, CT_BLOCK_COUNTS_ALONE);
 CT_ASSERT_AT(tick_at, CT_BLOCK_TICK_AT);
 CT_ASSERT_AT(reading, CT_BLOCK_READING);
 CT_ASSERT_AT(bare, CT_BLOCK_BARE);

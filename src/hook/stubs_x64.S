@@ -734,8 +734,10 @@ FUNCTION NAME(enter_entry_detail_fast)
     shl $CT_COUNT_SHIFT, %rdx
     add %rdx, %rcx
     mov $1, %eax
-    lock xadd %rax, (%rcx)
-    mov BLOCK(CT_BLOCK_TOP), %rdx
+    cmpq $0, BLOCK(CT_BLOCK_COUNTS_ALONE)
+    je 12f
+    xadd %rax, (%rcx)                       /* one instruction: a handler comes before or after it */
+11: mov BLOCK(CT_BLOCK_TOP), %rdx
     mov INNERMOST(SLOT)(%rdx), %rdx
     sub $8, %rdx                            /* neither the sentinel nor a hole */
     jns 14f
@@ -746,6 +748,8 @@ FUNCTION NAME(enter_entry_detail_fast)
     add %rax, 8(%rcx)
 14: EPILOGUE PLAIN
     jmp \next
+12: lock xadd %rax, (%rcx)
+    jmp 11b
 15: PUSH_REST
     mov 88+PLAIN(%rsp), %rdi
     CALL_SLOW CT_BLOCK_FN_SAMPLE
