@@ -15,7 +15,7 @@
 #include "export/walk.h"
 
 struct ct_walk_pipe;
-/* NULL: there is one processor only, or little to do, or no memory. */
+/* NULL: there are fewer than three processors, or little to do, or no memory. */
 struct ct_walk_pipe *ct_walk_pipe_open(struct ct_export *e, const struct ct_walk_format *format, void *arg);
 /* What the walk has to use instead: the pipe is the format's `arg`. */
 const struct ct_walk_format *ct_walk_pipe_format(const struct ct_walk_pipe *pipe);
