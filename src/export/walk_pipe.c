@@ -277,7 +277,9 @@ static struct ct_walk_format noting(const struct ct_walk_format *real) {
 
 struct ct_walk_pipe *ct_walk_pipe_open(struct ct_export *e, const struct ct_walk_format *format, void *arg) {
     uint64_t least = e->trace->ahead_least ? e->trace->ahead_least : CT_AHEAD_LEAST;
-    if (!format->writes || ct_ahead_processors(e->trace) < 2 || e->total < least)
+    /* The walk and the thread that reads ahead for it need two: a third runner makes both wait now and then. */
+    unsigned processors = e->trace->ahead_least ? 2 : 3;
+    if (!format->writes || ct_ahead_processors(e->trace) < processors || e->total < least)
         return NULL;
     struct ct_walk_pipe *p = calloc(1, sizeof *p);
     struct batch *batches = p ? calloc(BATCHES, sizeof *batches) : NULL;

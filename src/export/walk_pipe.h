@@ -8,14 +8,15 @@
  *   of struct ct_walk   e, arg, thread, process, info, now_ns, off_name, detail; of lanes their number and `user`
  *   of struct ct_span   all but `below` and `above`
  *
- * Names are made by the walk alone, and used by the thread. Both look things up in the trace: struct ct_export has a lock. */
+ * Names are made by the walk alone, and used by the thread. Both look things up in the trace: struct ct_export has a
+ * lock. */
 #ifndef CT_EXPORT_WALK_PIPE_H
 #define CT_EXPORT_WALK_PIPE_H
 
 #include "export/walk.h"
 
 struct ct_walk_pipe;
-/* NULL: there is one processor only, or little to do, or no memory. */
+/* NULL: there are fewer than three processors, or little to do, or no memory. */
 struct ct_walk_pipe *ct_walk_pipe_open(struct ct_export *e, const struct ct_walk_format *format, void *arg);
 /* What the walk has to use instead: the pipe is the format's `arg`. */
 const struct ct_walk_format *ct_walk_pipe_format(const struct ct_walk_pipe *pipe);

@@ -89,7 +89,7 @@ static bool is_open(const struct ct_frames *f, size_t place) {
     return place < f->used && f->places[place].serial;
 }
 
-/* Field by field: compilers clear a structure of this size by an instruction that takes longer than all the rest. */
+/* Field by field: gcc clears a structure of this size by rep stos, which is slow to start. */
 static inline void clear_frame(struct ct_frame *frame) {
     frame->function = frame->start_ns = frame->began_ns = frame->sequence = 0;
     frame->skipped_ns = frame->waited_ns = frame->self_ns = frame->unknown = 0;
@@ -509,7 +509,7 @@ static size_t find_depth(const struct ct_frames *f, uint64_t depth) {
     return i;
 }
 
-/* Who runs after the end of a frame of the row. */
+/* Sets the frame that runs after the end of a frame of the row. */
 static inline void go_back(struct ct_frames *f, const struct ct_frame *closed) {
     f->running = f->many ? CT_NO_FRAME : ct_frames_caller(f, closed);
     if (f->running == CT_NO_FRAME)
