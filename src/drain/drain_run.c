@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define NUMBERS     (UINT32_MAX / CT_TAG_STEP + 1)
-#define RETURNS     ((uint64_t)(CT_EVENT_RETURN - CT_EVENT_CALL) << 32) /* from the word of a call to that of its return */
+#define RETURNS     ((uint64_t)(CT_EVENT_RETURN - CT_EVENT_CALL) << 32) /* from a call to its return */
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 _Static_assert(offsetof(struct ct_event, hook) == 8 && offsetof(struct ct_event, kind) == 12, "one word has both");
@@ -151,8 +151,8 @@ static bool find_numbers(struct run *run, const struct ct_event *first) {
            r->point.counter == run->d->clock->newest.counter;
 }
 
-/* Events with numbers must be in order of time: the others have times that are not the clock's. The number 0, with which
- * numbers begin again, is none. */
+/* Events with numbers must be in order of time: the others have times that are not the clock's. The number 0, with
+ * which numbers begin again, is none. */
 static size_t count_ordered(const struct run *run, const struct ct_event *events, size_t count) {
     size_t before_zero = NUMBERS - events[0].kind / CT_TAG_STEP;
     const struct ct_clock *clock = run->d->clock;
