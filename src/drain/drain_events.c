@@ -16,7 +16,7 @@
 
 #define LINE         64u /* bytes that come into the cache together */
 #define LINE_EVENTS  (LINE / CT_EVENT_SIZE)
-#define PIECE        64u /* events that are packed while as many are fetched: a core waits for no more lines */
+#define PIECE        64u /* events that are packed while as many of the next chunk are fetched */
 
 /* ---- the stack of open calls ---- */
 

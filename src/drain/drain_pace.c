@@ -3,8 +3,8 @@
  *
  * It sleeps for a few milliseconds, so that the live parts of chunks are written too, and for less when a sixteenth of
  * the lane would be full sooner, at the present rate. A thread of the target wakes it when a quarter was filled all the
- * same: that takes a burst, so threads hardly ever make this system call. The word that the drain sleeps on is in shared
- * memory. The target may wake it for nothing: if it does so again and again, nobody but us can wake it.
+ * same: that takes a burst, so threads hardly ever make this system call. The word that the drain sleeps on is in
+ * shared memory. The target may wake it for nothing: if it does so again and again, nobody but us can wake it.
  *
  * When others keep it from the processors, the thread asks for a better priority. Only root, or a user with a limit on
  * nice, gets one. */

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define NUMBERS     (UINT32_MAX / CT_TAG_STEP + 1)
-#define RETURNS     ((uint64_t)(CT_EVENT_RETURN - CT_EVENT_CALL) << 32) /* from a call to its return */
+#define RETURNS     ((uint64_t)(CT_EVENT_RETURN - CT_EVENT_CALL) << 32) /* from a call's word to its return's */
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 _Static_assert(offsetof(struct ct_event, hook) == 8 && offsetof(struct ct_event, kind) == 12, "one word has both");

@@ -8,7 +8,8 @@
  *   of struct ct_walk   e, arg, thread, process, info, now_ns, off_name, detail; of lanes their number and `user`
  *   of struct ct_span   all but `below` and `above`
  *
- * Names are made by the walk alone, and used by the thread. Both look things up in the trace: struct ct_export has a lock. */
+ * Names are made by the walk alone, and used by the thread. Both look things up in the trace: struct ct_export has a
+ * lock. */
 #ifndef CT_EXPORT_WALK_PIPE_H
 #define CT_EXPORT_WALK_PIPE_H
 

@@ -50,9 +50,9 @@ int ct_thread_writer_open_as(struct ct_thread_writer **out, struct ct_place *pro
  * close. */
 struct atf_index_event *ct_thread_writer_reserve(struct ct_thread_writer *writer, size_t *room);
 void ct_thread_writer_commit(struct ct_thread_writer *writer, size_t count);
-/* Another way for files that have blocks: returns the block to which the next events go, with room for at least one. The
- * caller puts some in (trace/packed_columns.h), then calls ct_thread_writer_packed. Valid until another function of the
- * writer is called. NULL: use ct_thread_writer_reserve. */
+/* Another way for files that have blocks: returns the block to which the next events go, with room for at least one.
+ * The caller puts some in (trace/packed_columns.h), then calls ct_thread_writer_packed. Valid until another function of
+ * the writer is called. NULL: use ct_thread_writer_reserve. */
 struct ct_pack;
 struct ct_pack *ct_thread_writer_block(struct ct_thread_writer *writer, size_t *room);
 void ct_thread_writer_packed(struct ct_thread_writer *writer, size_t count);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Does a budget hold? For each program: its CPU time for equal work with `spawn --budget`, against that without contrail.
+"""Does a budget hold? For each program: its CPU time for equal work with `spawn --budget`, against that without.
 
 usage: bench_budget [--budget 10%] [--seconds S] [--rounds N] [--long] [--json FILE] [PROGRAM ...]
 
@@ -120,8 +120,8 @@ class Bench:
         if not recorded:
             return command
         shutil.rmtree(os.path.join(self.directory, "traces"), ignore_errors=True)
-        return [self.options.contrail, "spawn", "--quiet", "--output", os.path.join(self.directory, "traces"), "--budget",
-                self.options.budget, "--", *command]
+        return [self.options.contrail, "spawn", "--quiet", "--output", os.path.join(self.directory, "traces"),
+                "--budget", self.options.budget, "--", *command]
 
     def run(self, recorded, command, **more):
         done = subprocess.run(self.command(recorded, command), capture_output=True, text=True, check=True, **more)
@@ -213,8 +213,8 @@ class Bench:
             native.append(work(False))
             with_budget.append(work(True))
         a, b = statistics.median(native), statistics.median(with_budget)
-        return {"program": name, "native_us": a * 1e6, "budget_us": b * 1e6, "cost": b / a - 1, "left_out": self.left_out,
-                "estimate": self.estimate}
+        return {"program": name, "native_us": a * 1e6, "budget_us": b * 1e6, "cost": b / a - 1,
+                "left_out": self.left_out, "estimate": self.estimate}
 
 
 NEEDS = {"lua": "lua", "sqlite": "sqlite3", "python3": "/usr/bin/python3", "redis": "redis-server", "cxx": "g++"}

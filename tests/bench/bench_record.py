@@ -4,7 +4,7 @@
 
     bench_record [--long] [--output DIR] [--only NAME]...
 
-NAME is pair, clock, detail, throw, switch, memory, mark, rate, start or attach. Prints measured figures next to the goals.
+NAME is pair, clock, detail, throw, switch, memory, mark, rate, start or attach. Prints figures next to the goals.
 Ratios are measured in one run; on a busy machine, figures say how busy it was. --long: keeps up the rate for 30 s
 instead of 5 (5 GB on disk during that time). Traces go to DIR (default: a temporary directory) and are removed."""
 import argparse
@@ -361,8 +361,8 @@ def bench_attach(bench):
                (min(m["plan_ns"] for m in manifests) / 1e6))
 
 
-BENCHES = {"pair": bench_pair, "clock": bench_clock, "detail": bench_detail, "throw": bench_throw, "switch": bench_switch,
-           "memory": bench_memory, "mark": bench_mark, "rate": bench_rate,
+BENCHES = {"pair": bench_pair, "clock": bench_clock, "detail": bench_detail, "throw": bench_throw,
+           "switch": bench_switch, "memory": bench_memory, "mark": bench_mark, "rate": bench_rate,
            "start": bench_start, "attach": bench_attach}
 
 

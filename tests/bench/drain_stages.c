@@ -2,8 +2,8 @@
 /* Where the drain's time goes, in ns per event. Owner: the main thread.
  *
  * "all, memory is full": the events are in shared memory before the drain begins, so nothing waits for a producer.
- * "all, sustained": a producer that needs no time stamps fills chunks as fast as the drain frees them, on another
- * core. "and a worker": with another thread that compresses (trace/pack_pool.h), which needs a third core to be worth it.
+ * "all, sustained": a producer that needs no time stamps fills chunks as fast as the drain frees them, on another core.
+ * "and a worker": with another thread that compresses (trace/pack_pool.h), which needs a third core to be worth it.
  * Each figure is the best of several rounds. */
 #include <setjmp.h>
 #include <stdarg.h>

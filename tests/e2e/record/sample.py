@@ -169,8 +169,8 @@ class Sample(session_case.SessionCase):
         self.record(self.program, options=["--exclude", "@hot"])
         self.assertIn("once", self.calls())
         self.assertFalse({"malloc", "_int_malloc", "free", "calloc"} & set(self.calls()))
-        wrong = subprocess.run([session_case.CONTRAIL, "spawn", "--exclude", "@cold", "--", "true"], capture_output=True,
-                               text=True)
+        wrong = subprocess.run([session_case.CONTRAIL, "spawn", "--exclude", "@cold", "--", "true"],
+                               capture_output=True, text=True)
         self.assertEqual(wrong.returncode, 64)
         self.assertIn("@hot", wrong.stderr)
 
