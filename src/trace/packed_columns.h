@@ -3,7 +3,7 @@
  *
  * Most events of a thread are a call at the depth that is reached, or the return of the innermost open call of the
  * block. These take a byte or two of each column, which the drain writes itself (drain/drain_run.c): no event is put
- * into another form first. All others go through ct_pack_put. One owner: whoever has the packer. */
+ * into another form first. All others go through ct_pack_put. One owner: the one that has the packer. */
 #ifndef CT_TRACE_PACKED_COLUMNS_H
 #define CT_TRACE_PACKED_COLUMNS_H
 

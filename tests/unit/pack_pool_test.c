@@ -201,7 +201,7 @@ static void more_workers_get_more_done(void **unused) {
     assert_true(grows_with_threads);
 }
 
-/* A file-size limit stands for a full disk: what fits is there, what does not is counted, and the file can be read. */
+/* A file-size limit is our full disk: what fits is there, what does not is counted, and the file can be read. */
 static void full_disk_ends_cleanly(void **unused) {
     (void)unused;
     struct lane_fixture f;
