@@ -151,7 +151,8 @@ static void move_interrupted(const struct seize_set *set, const struct seize_thr
 }
 
 static bool only_block_differs(const struct seize_thread *thread) {
-    const struct ct_registers_x64 *now = ct_registers_to_x64(&thread->regs), *was = ct_registers_to_x64(&thread->original);
+    const struct ct_registers_x64 *now = ct_registers_to_x64(&thread->regs),
+                                  *was = ct_registers_to_x64(&thread->original);
     return ct_registers_pc(&thread->regs) == ct_registers_pc(&thread->original) && now->rsp == was->rsp &&
            now->fs_base == was->fs_base;
 }

@@ -191,11 +191,26 @@ static size_t thread_count(long fd) {
     return failed(result) ? 0 : (size_t)information.stx_nlink - 2;
 }
 
-/* *complete: nothing new, and as many entries as threads (a listing may miss threads while others end). */
-static int scan(struct seize_set *s, bool *found, bool *complete) {
+static long open_directory(const struct seize_set *s) {
     char path[64];
     put_text(put_number(put_text(path, "/proc/"), (unsigned long)s->pid), "/task");
-    long fd = sys_open(path, O_RDONLY | O_DIRECTORY);
+    return sys_open(path, O_RDONLY | O_DIRECTORY);
+}
+
+/* All threads of the set are stopped, and stay. If the kernel counts no others, there are no others, and nothing need
+ * be listed. (Threads of the kernel, and threads that have ended but not been reaped, are counted.) */
+static bool is_whole(const struct seize_set *s) {
+    long fd = open_directory(s);
+    if (failed(fd))
+        return false;
+    size_t count = thread_count(fd);
+    sys_close(fd);
+    return count > 0 && count == s->count + (s->except != 0);
+}
+
+/* *complete: nothing new, and as many entries as threads (a listing may miss threads while others end). */
+static int scan(struct seize_set *s, bool *found, bool *complete) {
+    long fd = open_directory(s);
     if (failed(fd))
         return status_of(fd);
     size_t listed = 0, before = thread_count(fd);
@@ -335,7 +350,7 @@ int ct_seize_all(struct seize_set *s, unsigned limit_ms) {
     s->since_ns = time_ns(CLOCK_BOOTTIME);
     if (status == CT_OK)
         status = stop_from(s, 0, &deadlines);
-    while (status == CT_OK) {
+    while (status == CT_OK && !is_whole(s)) {
         bool found = false, complete = false;
         size_t known = s->count;
         status = scan(s, &found, &complete);
