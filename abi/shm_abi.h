@@ -241,12 +241,12 @@ struct ct_shm_more_marks {
 };
 
 /* Counts of calls, when they are sampled: control.counts_offset, CT_SHM_COUNT_BANKS arrays by hook. A thread uses the
- * bank of its slot: threads that call the same function at the same time seldom share a cache line. */
+ * bank of its slot, alone; threads in higher slots share the last bank. */
 struct ct_shm_count {
     uint64_t calls;  /* agent */
     uint64_t chosen; /* agent: calls when the last one was recorded because it was the function's turn */
 };
-#define CT_SHM_COUNT_BANKS 8u
+#define CT_SHM_COUNT_BANKS 16u
 
 /* ---- requests: questions of the agent to the controller, whose answer it waits for ---- */
 

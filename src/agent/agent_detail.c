@@ -63,6 +63,16 @@ void ct_agent_detail_moved(struct ct_block *b) {
     b->errno_at = find_errno(b);
 }
 
+/* A slot is one thread's at a time, and so is its bank; the last bank is for all other slots. */
+static void take_counts(struct ct_block *b) {
+    const struct ct_shm_control *c = detail.control;
+    uint32_t bank = b->lane_slot < CT_SHM_COUNT_BANKS - 1 ? b->lane_slot : CT_SHM_COUNT_BANKS - 1;
+    struct ct_shm_count *counts = (struct ct_shm_count *)((uint64_t)c + c->counts_offset);
+    b->sample = c->sample;
+    b->counts_alone = bank < CT_SHM_COUNT_BANKS - 1;
+    b->counts = c->sample ? counts + (uint64_t)bank * c->hook_room : NULL;
+}
+
 void ct_agent_detail_begin(struct ct_block *b) {
     const struct ct_shm_control *c = detail.control;
     b->detail_cursor = NO_SEGMENT;
@@ -75,10 +85,7 @@ void ct_agent_detail_begin(struct ct_block *b) {
     b->ordinal = CT_TAG_STEP;
     b->stack_low = b->stack_high = 0;
     ct_agent_detail_moved(b);
-    b->sample = c->sample;
-    b->counts = c->sample ? (struct ct_shm_count *)((uint64_t)c + c->counts_offset) +
-                                (uint64_t)(b->lane_slot % CT_SHM_COUNT_BANKS) * c->hook_room
-                          : NULL;
+    take_counts(b);
     if (!detail.on)
         return;
     b->fn_detail = (uint64_t)&ct_agent_detail_reserve;

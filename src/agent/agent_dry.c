@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See agent_dry.h. A slot is that of a frame's place in the shadow stack, so a handler that comes meanwhile uses others.
- * Frames that are deeper than there are slots use those of the outermost ones again. */
+/* See agent_dry.h. A slot is that of a frame's place in the shadow stack, so a handler that comes meanwhile uses
+ * others. Frames that are deeper than there are slots use those of the outermost ones again. */
 #include "agent/agent_dry.h"
 #include "agent/agent_open.h"
 #include "hook/stacks.h"

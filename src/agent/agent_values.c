@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts and structures that arguments point to, captured at the call, and floating-point arguments and results. See agent_values.h and
- * struct ct_shm_piece of abi/shm_abi.h.
+/* Texts and structures that arguments point to, captured at the call, and floating-point arguments and results. See
+ * agent_values.h and struct ct_shm_piece of abi/shm_abi.h.
  *
  * The memory may be unmapped at any moment, so the kernel reads it for us. A record is reserved first, with room for
  * all texts, and the kernel copies into it: no buffer is needed on the program's stack. A signal handler may come at

@@ -6,8 +6,8 @@
 
 #include "hook/runtime.h"
 
-/* At a call or return whose rule asks for values (CT_RULE_TEXTS, CT_RULE_WHOLE, CT_RULE_REALS), before its own record: writes a record
- * with at most `room` bytes of each text; 0: no texts. Leaves it out where there is no room. */
+/* At a call or return whose rule asks for values (CT_RULE_TEXTS, CT_RULE_WHOLE, CT_RULE_REALS), before its own record:
+ * writes a record with at most `room` bytes of each text; 0: no texts. Leaves it out where there is no room. */
 void ct_agent_values_capture(struct ct_block *b, const struct ct_detail_note *note, uint64_t slot,
                              struct ct_special_frame *frame, uint32_t room);
 

@@ -140,7 +140,7 @@ static uint64_t first_check(const uint8_t *chunk) {
     return __atomic_load_n((const uint64_t *)chunk, __ATOMIC_RELAXED);
 }
 
-/* The chunk that the thread has begun to fill, though none of its records may be there yet. UINT32_MAX: there is none. */
+/* The chunk that the thread has begun to fill, though none of its records may be there yet. UINT32_MAX: none. */
 static uint32_t begun_chunk(const struct search *s, const struct ct_shm_segment *shared, uint32_t chunks) {
     uint32_t filling = __atomic_load_n(&shared->filling, __ATOMIC_RELAXED); /* after what was copied: see the fence */
     if (!filling)

@@ -2,6 +2,7 @@
 /* The drain thread. See drain.h. */
 #include "drain/drain.h"
 #include "os/thread.h"
+#include "trace/pack_pool.h"
 #include <contrail/status.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -191,10 +192,12 @@ static void *run_drain(void *arg) {
     int held = ct_lane_hold(d->lane);
     __atomic_store_n(&d->held, held ? held : 1, __ATOMIC_RELEASE);
     if (!held) {
+        ct_pack_pool_open(d->workers ? d->workers : ct_pack_pool_spare());
         ct_drain_pace_begin(d);
         drain_until_stopped(d);
         finish_drain(d);
         ct_drain_pace_end(d);
+        ct_pack_pool_close();
         ct_lane_release(d->lane);
     }
     return NULL;
@@ -237,6 +240,8 @@ int ct_drain_start(struct ct_drain *d) {
     d->threads_end = &d->threads;
     d->least_free = lane->chunk_count;
     d->written_ns = 1; /* nothing yet */
+    d->format.writing = ct_drain_writing;
+    d->format.writing_arg = d;
     d->lane->control->slow_write = (uint64_t)(ct_clock_hz(d->clock) * SLOW_WRITE_S);
     apply_wait(d);
     d->by_slot = calloc(lane->thread_capacity, sizeof(struct ct_drain_thread *));

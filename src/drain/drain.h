@@ -65,6 +65,7 @@ struct ct_drain_waits {
 struct ct_drain_pace {
     unsigned idle_wakes;                     /* wake-ups after which nothing was found */
     int schedstat;                           /* what the kernel reports of the drain thread; -1: nothing */
+    uint64_t submits, slept_at;              /* at the last sleep */
     uint64_t measured_ns, ran_ns, queued_ns; /* on a processor; waiting for one */
     bool asked, raised;                      /* a better priority: we have asked for it, and have it */
 };
@@ -92,7 +93,7 @@ struct ct_drain_thread {
     uint64_t abandoned, deep_calls, left_frames, guarded_calls;
     size_t depth;    /* open calls */
     size_t unknown;  /* the outermost of these: their events were lost */
-    uint32_t *stack; /* hook numbers of the others */
+    uint32_t *stack; /* hook numbers of the others, from 1 on */
     size_t stack_capacity;
     struct ct_drain_stacks stacks;
     struct ct_drain_gap *gaps;
@@ -119,6 +120,7 @@ struct ct_drain {
     bool other_namespace; /* tids differ from those that we see */
     int inner_pid;        /* pid in its own namespace */
     unsigned interval_ms;
+    unsigned workers;                /* that compress blocks (trace/pack_pool.h); 0: what the machine can spare */
     unsigned wait_ms;                /* for which a thread waits in each second before it drops events */
     uint32_t spare_threads;          /* accepted in addition to those that the kernel has made; 0: the default */
     struct ct_trace_format format;   /* of index files */
@@ -158,6 +160,8 @@ struct ct_drain {
     struct ct_drain_thread **by_slot;
     uint8_t *quarantined; /* by chunk: the target may still write to a slot in it */
     struct ct_event *copy;
+    /* the memory that is read next, as far as it is not on its way to us */
+    const uint8_t *ahead, *ahead_end;
     struct ct_detail *detail;    /* NULL: no detail is captured */
     bool finishing;              /* the target sends nothing more */
     struct ct_drain_chunk *list; /* drain_take.c: the chunks of this pass */
@@ -258,6 +262,8 @@ void ct_drain_measure(struct ct_drain *drain, uint64_t now);
 /* function_id of a hook; 0: none. */
 uint64_t ct_drain_function(const struct ct_drain *drain, uint32_t hook);
 
+/* A write begins or ends; `drain` is a struct ct_drain. */
+void ct_drain_writing(void *drain, bool begins);
 /* Puts events into a block that has room for them; returns how many these are. `one_by_one`: without drain_run.c, for
  * comparisons. */
 size_t ct_drain_pack(struct ct_drain *drain, struct ct_drain_thread *thread, struct ct_pack *pack,
@@ -269,6 +275,8 @@ size_t ct_drain_pack(struct ct_drain *drain, struct ct_drain_thread *thread, str
  * first one. */
 size_t ct_drain_pack_run(struct ct_drain *drain, struct ct_drain_thread *thread, struct ct_pack *pack,
                          const struct ct_event *events, size_t count, uint64_t seq);
+/* The last event of the block is a call of this hook. */
+void ct_drain_expect_return(struct ct_pack *pack, uint32_t hook);
 
 #define CT_DRAIN_DEPTH_IN_ALL (1u << 26) /* entries of all stacks together; a limit, since calls come from the target */
 

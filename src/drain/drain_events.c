@@ -3,6 +3,7 @@
 #include "drain/drain.h"
 #include "drain/drain_count.h"
 #include "abi/event.h"
+#include "os/thread.h"
 #include "trace/packed_block.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,10 @@
 #define MAX_DEPTH    (1u << 21)
 #define HURRIED_LOOK 64u
 
+#define LINE         64u /* bytes that come into the cache together */
+#define LINE_EVENTS  (LINE / CT_EVENT_SIZE)
+#define PIECE        64u /* events that are packed while as many of the next chunk are fetched */
+
 /* ---- the stack of open calls ---- */
 
 static bool grow_stack(struct ct_drain *d, struct ct_drain_thread *t, size_t known) {
@@ -20,9 +25,10 @@ static bool grow_stack(struct ct_drain *d, struct ct_drain_thread *t, size_t kno
         return true;
     size_t capacity = t->stack_capacity ? t->stack_capacity * 2 : 64, more = capacity - t->stack_capacity;
     bool room = known == t->stack_capacity && capacity <= MAX_DEPTH && d->stacks_room + more <= CT_DRAIN_DEPTH_IN_ALL;
-    uint32_t *stack = room ? realloc(t->stack, capacity * sizeof *stack) : NULL;
+    uint32_t *stack = room ? realloc(t->stack, (1 + capacity) * sizeof *stack) : NULL;
     if (!stack)
         return false;
+    stack[0] = 0; /* drain_run.c looks below the outermost call */
     d->stacks_room += more;
     t->stack = stack;
     t->stack_capacity = capacity;
@@ -36,7 +42,7 @@ static size_t known_calls(const struct ct_drain_thread *t) {
 static uint32_t push_call(struct ct_drain *d, struct ct_drain_thread *t, uint32_t hook) {
     size_t known = known_calls(t);
     if (grow_stack(d, t, known))
-        t->stack[known] = hook;
+        t->stack[1 + known] = hook;
     return (uint32_t)t->depth++;
 }
 
@@ -50,8 +56,8 @@ static uint32_t pop_call(const struct ct_drain *d, struct ct_drain_thread *t, ui
         return (uint32_t)--t->depth;
     size_t last = d->hurried && known > HURRIED_LOOK ? known - HURRIED_LOOK : 0;
     for (size_t i = known; i-- > last;)
-        if (t->stack[i] == hook) {
-            memmove(t->stack + i, t->stack + i + 1, (known - i - 1) * sizeof *t->stack);
+        if (t->stack[1 + i] == hook) {
+            memmove(t->stack + 1 + i, t->stack + 2 + i, (known - i - 1) * sizeof *t->stack);
             t->depth--;
             return (uint32_t)(t->unknown + i);
         }
@@ -180,6 +186,8 @@ size_t ct_drain_pack(struct ct_drain *d, struct ct_drain_thread *t, struct ct_pa
             struct atf_index_event out = convert_event(d, t, &events[i], t->events + made);
             note_start(d, out.timestamp_ns);
             ct_pack_put(pack, &out);
+            if (events[i].kind % CT_TAG_STEP == CT_EVENT_CALL)
+                ct_drain_expect_return(pack, events[i].hook);
             made++;
         }
         i += i < count;
@@ -187,13 +195,22 @@ size_t ct_drain_pack(struct ct_drain *d, struct ct_drain_thread *t, struct ct_pa
     return made;
 }
 
+/* Fetches a piece of the next chunk, which is in another core's cache, while a piece of this one is packed. */
+static void fetch_ahead(struct ct_drain *d) {
+    for (unsigned i = 0; i < PIECE / LINE_EVENTS && d->ahead < d->ahead_end; i++, d->ahead += LINE)
+        __builtin_prefetch(d->ahead);
+}
+
 /* Packs the events at once; returns how many of them were taken. 0: this file has no blocks. */
 static size_t emit_packed(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
-    size_t room;
+    size_t room, made, n;
     struct ct_pack *pack = ct_thread_writer_block(t->writer, &room);
     if (!pack)
         return 0;
-    size_t n = room < count ? room : count, made = ct_drain_pack(d, t, pack, events, n, false);
+    fetch_ahead(d);
+    n = count < PIECE ? count : PIECE;
+    n = room < n ? room : n;
+    made = ct_drain_pack(d, t, pack, events, n, false);
     explain_events(d, t, made);
     ct_thread_writer_packed(t->writer, made);
     return n;
@@ -235,6 +252,12 @@ void ct_drain_emit(struct ct_drain *d, struct ct_drain_thread *t, const struct c
         events += older;
         count -= older;
     }
+}
+
+/* A thread that drops events meanwhile knows whether the disk is to blame, or we are. */
+void ct_drain_writing(void *arg, bool begins) {
+    struct ct_drain *d = arg;
+    __atomic_store_n(&d->lane->control->write_since, begins ? ct_os_timestamp() : 0, __ATOMIC_RELAXED);
 }
 
 /* ---- latency ---- */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When the drain thread sleeps, what wakes it, and whether it gets a processor. Owner: the drain thread.
  *
- * It sleeps for a few milliseconds, so that the live parts of chunks are written too. A thread of the target wakes it
- * when a part of the lane was filled meanwhile: at moderate rates none ever has to. The word that it sleeps on is in
+ * It sleeps for a few milliseconds, so that the live parts of chunks are written too, and for less when a sixteenth of
+ * the lane would be full sooner, at the present rate. A thread of the target wakes it when a quarter was filled all the
+ * same: that takes a burst, so threads hardly ever make this system call. The word that the drain sleeps on is in
  * shared memory. The target may wake it for nothing: if it does so again and again, nobody but us can wake it.
  *
  * When others keep it from the processors, the thread asks for a better priority. Only root, or a user with a limit on
@@ -18,8 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WAKE_PART   16u /* the drain is woken when this part of the lane was submitted since its last pass began */
-#define MOST_IDLE   8u  /* wake-ups after which nothing was found, until they are ignored */
+#define FILL_PART   16u /* the drain sleeps until this part of the lane may be full */
+#define WAKE_PART   4u  /* it is woken when this part was submitted since its last pass began */
+#define LEAST_NS    100000u
+#define MOST_IDLE   8u /* wake-ups after which nothing was found, until they are ignored */
 #define HIGH_NICE   (-10)
 #define QUEUED_PART 20u /* a twentieth of the time spent waiting for a processor is too much */
 
@@ -30,9 +33,9 @@ static bool is_stopping(const struct ct_drain *d) {
 }
 
 /* Returns true if somebody has woken us, or there was no need to sleep. */
-static bool sleep_until_woken(struct ct_drain *d, unsigned ms) {
+static bool sleep_until_woken(struct ct_drain *d, uint64_t ns) {
     struct ct_shm_queue *q = d->lane->queue;
-    const struct timespec limit = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    const struct timespec limit = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
     uint32_t wakes = __atomic_load_n(&q->wakes, __ATOMIC_ACQUIRE);
     uint64_t wake_at = d->submits + d->lane->chunk_count / WAKE_PART + 1;
     bool woken = true;
@@ -45,13 +48,26 @@ static bool sleep_until_woken(struct ct_drain *d, unsigned ms) {
     return woken;
 }
 
+/* How long to sleep, by what was submitted since the last time. */
+static uint64_t time_to_fill(struct ct_drain *d, uint64_t most_ns) {
+    struct ct_drain_pace *p = &d->pace;
+    uint64_t now = ct_clock_now(), chunks = d->submits - p->submits, ns = now - p->slept_at;
+    p->submits = d->submits;
+    p->slept_at = now;
+    if (!d->found || !chunks || chunks > d->lane->chunk_count * 64ull || ns > most_ns * 64)
+        return most_ns; /* nothing to go by, or nothing to believe */
+    uint64_t fill_ns = ns * (d->lane->chunk_count / FILL_PART + 1) / chunks;
+    fill_ns = fill_ns > LEAST_NS ? fill_ns : LEAST_NS;
+    return fill_ns < most_ns ? fill_ns : most_ns;
+}
+
 bool ct_drain_sleep(struct ct_drain *d, unsigned ms) {
     struct ct_drain_pace *p = &d->pace;
     struct pollfd f = {.fd = d->stop_fd, .events = POLLIN};
     if (d->found)
         p->idle_wakes = 0;
     if (ms && p->idle_wakes < MOST_IDLE) {
-        p->idle_wakes += sleep_until_woken(d, ms);
+        p->idle_wakes += sleep_until_woken(d, time_to_fill(d, ms * 1000000ull));
         ms = 0;
     }
     return poll(&f, 1, (int)ms) <= 0;

@@ -14,9 +14,12 @@
 #include <string.h>
 
 #define NUMBERS     (UINT32_MAX / CT_TAG_STEP + 1)
+#define RETURNS     ((uint64_t)(CT_EVENT_RETURN - CT_EVENT_CALL) << 32) /* from a call's word to its return's */
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 _Static_assert(offsetof(struct ct_event, hook) == 8 && offsetof(struct ct_event, kind) == 12, "one word has both");
+
+_Static_assert(CT_EVENT_CALL == 1 && CT_EVENT_RETURN == 2, "the lowest bit says which");
 
 /* What a run is about. */
 struct run {
@@ -42,40 +45,44 @@ static inline uint32_t opaque(uint32_t value) {
     return value;
 }
 
-/* Writes the shapes of the events that belong to the run; returns how many these are. `number` is where kinds have it:
- * it grows by `step` from event to event. */
+/* Writes the shapes of the events that belong to the run; returns how many these are. `numbered`: the kind of the first
+ * one has that number in it, and each other one the next number. */
 static inline __attribute__((always_inline)) size_t put_shapes(const struct run *run, const struct ct_event *events,
-                                                               size_t count, uint32_t number, uint32_t step) {
+                                                               size_t count, uint64_t number, bool numbered) {
     struct ct_pack_columns *c = ct_pack_columns(run->pack);
-    size_t start = c->state.used, used = start, i;
-    uint64_t *functions = c->state.stack;
-    uint32_t *hooks = run->t->stack + (run->t->depth - run->t->unknown - start), is_call = c->after_call;
+    const struct ct_event *e = events, *end = events + count;
+    struct ct_pack_code *codes = c->codes, other;
+    /* hooks[used] and expected[used] are of the innermost open call. */
+    size_t start = c->state.used, used = start;
+    uint64_t *functions = c->state.stack, *expected = c->expected;
+    uint32_t *hooks = run->t->stack + (run->t->depth - run->t->unknown - start), call = c->after_call;
     uint8_t *shape = c->shape;
-    struct ct_pack_code other;
-    for (i = 0; i < count; i++, number += step) {
+    for (; e < end; e++, number += (uint64_t)CT_TAG_STEP << 32) {
         uint64_t word;
-        memcpy(&word, &events[i].hook, sizeof word);
-        uint32_t hook = (uint32_t)word, kind = (uint32_t)(word >> 32) - number;
-        const struct ct_pack_code *code = ct_pack_code_at(c, hook);
-        uint32_t call = kind == CT_EVENT_CALL;
-        if (unlikely(code->key != hook) && !(code = find_code(run, hook, call, &other)))
+        memcpy(&word, &e->hook, sizeof word);
+        word -= numbered ? number : 0;
+        uint32_t hook = (uint32_t)word, kind = (uint32_t)(word >> 32);
+        const struct ct_pack_code *code = &codes[word % CT_PACK_CODES];
+        if (unlikely(code->key != hook) && !(code = find_code(run, hook, kind == CT_EVENT_CALL, &other)))
             break;
-        uint64_t function = code->function;
-        size_t top = used - (used != 0);
-        uint32_t ends = (kind == CT_EVENT_RETURN) & (used != 0) & (hooks[top] == hook) & (functions[top] == function);
-        if (unlikely(!opaque(call | ends)))
+        uint32_t ends = (expected[used] == word) & (hooks[used] == hook);
+        if (unlikely(!opaque((kind == CT_EVENT_CALL) | ends)))
             break;
-        shape = ct_pack_shape(shape, code->shape & (0 - call), code->wide & call);
+        call = kind & CT_EVENT_CALL;
+        uint32_t bytes = code->bytes & (0 - call);
+        memcpy(shape, &bytes, 2);
+        shape += 1 + (bytes >> 16);
+        functions[used] = code->function;
+        used++;
         hooks[used] = hook;
-        functions[used] = function;
-        used += 2 * (size_t)call - 1;
-        is_call = call;
+        expected[used] = word + RETURNS;
+        used += 2 * (size_t)call - 2;
     }
     c->shape = shape;
-    c->after_call = is_call;
+    c->after_call = call;
     c->state.used = used;
     c->state.depth += (uint32_t)(used - start);
-    return i;
+    return (size_t)(e - events);
 }
 
 /* Writes the times of events one by one. */
@@ -144,8 +151,8 @@ static bool find_numbers(struct run *run, const struct ct_event *first) {
            r->point.counter == run->d->clock->newest.counter;
 }
 
-/* Events with numbers must be in order of time: the others have times that are not the clock's. The number 0, with which
- * numbers begin again, is none. */
+/* Events with numbers must be in order of time: the others have times that are not the clock's. The number 0, with
+ * which numbers begin again, is none. */
 static size_t count_ordered(const struct run *run, const struct ct_event *events, size_t count) {
     size_t before_zero = NUMBERS - events[0].kind / CT_TAG_STEP;
     const struct ct_clock *clock = run->d->clock;
@@ -157,6 +164,11 @@ static size_t count_ordered(const struct run *run, const struct ct_event *events
     for (; i < count && (distance = (int64_t)(events[i].timestamp - clock->newest.counter)) >= last; i++)
         last = distance;
     return i;
+}
+
+void ct_drain_expect_return(struct ct_pack *pack, uint32_t hook) {
+    struct ct_pack_columns *c = ct_pack_columns(pack);
+    c->expected[c->state.used] = hook | (uint64_t)CT_EVENT_RETURN << 32;
 }
 
 size_t ct_drain_pack_run(struct ct_drain *d, struct ct_drain_thread *t, struct ct_pack *pack,
@@ -174,9 +186,9 @@ size_t ct_drain_pack_run(struct ct_drain *d, struct ct_drain_thread *t, struct c
         count = count_ordered(&run, events, count);
     size_t used = c->state.used, n;
     if (run.numbers)
-        n = put_shapes(&run, events, count, events[0].kind & ~(uint32_t)CT_TAG_KIND, CT_TAG_STEP);
+        n = put_shapes(&run, events, count, (uint64_t)(events[0].kind & ~(uint32_t)CT_TAG_KIND) << 32, true);
     else
-        n = put_shapes(&run, events, count, 0, 0);
+        n = put_shapes(&run, events, count, 0, false);
     if (d->detail)
         note_detail(&run, events, n);
     put_all_times(&run, events, n);

@@ -131,10 +131,9 @@ static void emit_copy(struct ct_drain *d, struct ct_drain_thread *t, uint32_t co
 /* Takes what the thread has written so far into the chunk that it is still using. */
 static void take_live(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_drain_chunk *f) {
     const struct ct_event *events = ct_lane_events(d->lane, f->chunk);
-    uint32_t from = drained_of(d, f->word), to = filled_from(events, from, ct_lane_capacity(d->lane));
+    uint32_t from = drained_of(d, f->word), to = ct_lane_copy_filled(d->copy, events, from, ct_lane_capacity(d->lane));
     if (to == from)
         return;
-    memcpy(d->copy, events + from, (to - from) * sizeof *events);
     uint64_t taken = CT_CHUNK_WORD(CT_CHUNK_ACTIVE, to, CT_CHUNK_GENERATION(f->word));
     if (!ct_lane_change_word(d->lane, f->chunk, f->word, taken))
         return; /* it was submitted or dropped meanwhile */
@@ -166,8 +165,7 @@ static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, con
     while (t->ended && end > from && !is_filled(&events[end - 1]))
         end--; /* never reserved */
     while (from < end) {
-        uint32_t to = filled_from(events, from, end);
-        memcpy(d->copy, events + from, (to - from) * sizeof *events); /* each is read once: the target can change it */
+        uint32_t to = ct_lane_copy_filled(d->copy, events, from, end);
         emit_copy(d, t, to - from);
         if (to > from)
             t->hole_since = 0;
@@ -265,13 +263,13 @@ static bool has_ended(const struct ct_drain *d, const struct ct_drain_thread *t)
 }
 
 static void flush_thread(struct ct_drain *d, struct ct_drain_thread *t) {
-    __atomic_store_n(&d->lane->control->write_since, ct_os_timestamp(), __ATOMIC_RELAXED);
     int status = ct_thread_writer_flush(t->writer);
+    ct_drain_writing(d, true);
     if (t->code && !status)
         status = ct_code_writer_flush(t->code);
     if (!status)
         status = ct_drain_flush_waits(t);
-    __atomic_store_n(&d->lane->control->write_since, 0, __ATOMIC_RELAXED);
+    ct_drain_writing(d, false);
     d->error = d->error ? d->error : status;
 }
 
@@ -285,8 +283,12 @@ static void take_share(struct ct_drain *d, struct ct_drain_chunk *list, struct c
         t->gone |= over && !__atomic_load_n(&d->leaving, __ATOMIC_ACQUIRE);
         t->ended |= over;
         enum outcome outcome = DONE;
-        for (size_t i = turn->next; i < end && outcome == DONE; i++)
+        ct_thread_writer_hurry(t->writer, ct_drain_is_short(d));
+        for (size_t i = turn->next; i < end && outcome == DONE; i++) {
+            d->ahead = i + 1 < end ? (const uint8_t *)ct_lane_events(d->lane, list[i + 1].chunk) : NULL;
+            d->ahead_end = d->ahead ? d->ahead + d->lane->chunk_bytes : NULL;
             outcome = take_chunk(d, t, &list[i], i + 1 < turn->end);
+        }
         if (outcome == MORE_LATER) {
             t->cut_pass = d->pass + 1; /* ct_drain_put_signals ends this pass */
             end = turn->end;           /* nothing of it before the next pass */

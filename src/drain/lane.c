@@ -391,6 +391,19 @@ void ct_lane_pass_submitted(struct ct_lane *lane, uint64_t submits) {
                                           __ATOMIC_RELAXED);
 }
 
+uint32_t ct_lane_copy_filled(struct ct_event *to, const struct ct_event *slots, uint32_t from, uint32_t end) {
+    for (; from < end; from++, to++) {
+        uint64_t what,
+            timestamp = __atomic_load_n(&slots[from].timestamp, __ATOMIC_ACQUIRE); /* stored last by the stub */
+        if (!timestamp)
+            break;
+        what = __atomic_load_n((const uint64_t *)&slots[from].hook, __ATOMIC_RELAXED);
+        to->timestamp = timestamp;
+        memcpy(&to->hook, &what, sizeof what);
+    }
+    return from;
+}
+
 void ct_lane_free_chunk(struct ct_lane *lane, uint32_t chunk) {
     struct ct_shm_chunk *c = &lane->chunks[chunk];
     memset((void *)(uintptr_t)ct_lane_events(lane, chunk), 0, lane->chunk_bytes);

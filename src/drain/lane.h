@@ -121,6 +121,9 @@ void ct_lane_pass_submitted(struct ct_lane *lane, uint64_t submits);
 static inline uint64_t ct_lane_submits(const struct ct_lane *lane) {
     return __atomic_load_n(&lane->queue->submits, __ATOMIC_RELAXED);
 }
+/* Copies the slots that are filled, from `from` on, up to the first one that is not, or to `end`; returns where that
+ * is. Each slot is read once: the target can change it. */
+uint32_t ct_lane_copy_filled(struct ct_event *to, const struct ct_event *slots, uint32_t from, uint32_t end);
 bool ct_lane_change_word(struct ct_lane *lane, uint32_t chunk, uint64_t from, uint64_t to);
 static inline uint64_t ct_lane_word(const struct ct_lane *lane, uint32_t chunk) {
     return __atomic_load_n(&lane->chunks[chunk].word, __ATOMIC_ACQUIRE); /* released by the agent's swap and submit */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ticker of the fast clock: a thread that stores the CPU's counter in shared memory several thousand times a second.
+/* The ticker of the fast clock: a thread that stores the CPU's counter in shared memory several thousand times a
+ * second.
  *
  * With the fast clock an event takes its thread's last reading of the counter, unless a tick has come since then, and
  * each 16th event reads it (hook/stubs_x64.S). Why: a reading costs 11 ns of the 12 that an event takes, and a tick is

@@ -14,6 +14,11 @@ struct chrome {
     uint64_t off_tid;   /* lane of the thread's waits and time off the processor; 0: none yet */
     int pid;
     bool comma;
+    /* what events of the thread itself begin with, by phase: B, E, i */
+    struct head {
+        char text[80];
+        size_t size;
+    } heads[3];
 };
 
 /* ---- parts of events ---- */
@@ -85,9 +90,23 @@ static uint64_t tid_of(struct ct_walk *w, size_t lane) {
     return w->lanes[lane].user;
 }
 
+static const char phases[] = "BEi";
+
+static void make_heads(struct chrome *c, uint32_t tid) {
+    for (int i = 0; phases[i]; i++)
+        c->heads[i].size = (size_t)snprintf(c->heads[i].text, sizeof c->heads[i].text,
+                                            ",\n{\"ph\":\"%c\",\"pid\":%d,\"tid\":%u,\"ts\":", phases[i], c->pid, tid);
+}
+
 /* {"ph":"B","pid":1,"tid":1,"ts":0.001 */
 static void put_head(struct ct_walk *w, const char *phase, size_t lane) {
     struct chrome *c = w->arg;
+    if (lane == 0 && c->comma) {
+        const struct head *head = &c->heads[strchr(phases, *phase) - phases];
+        ct_out_bytes(c->out, head->text, head->size);
+        put_time(w);
+        return;
+    }
     uint64_t tid = tid_of(w, lane);
     put_separator(c);
     ct_out_text(c->out, "{\"ph\":\"");
@@ -223,6 +242,7 @@ static void on_thread(struct ct_walk *w) {
     struct chrome *c = w->arg;
     c->off_tid = 0;
     c->pid = ct_trace_process_at(w->e->trace, w->process)->pid;
+    make_heads(c, w->info->tid);
     if (*w->info->name)
         put_thread_name(w, w->info->tid, 0);
 }
@@ -244,7 +264,8 @@ static void put_process_names(struct ct_walk *w) {
 }
 
 int ct_export_chrome(struct ct_export *e) {
-    static const struct ct_walk_format format = {.begin_thread = on_thread,
+    static const struct ct_walk_format format = {.writes = true,
+                                                 .begin_thread = on_thread,
                                                  .begin = on_begin,
                                                  .end = on_end,
                                                  .entry = on_entry,

@@ -8,6 +8,7 @@
 #include "trace/reader.h"
 #include <dirent.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,15 +37,17 @@ const struct ct_export_format *ct_export_format_at(size_t index) {
 /* ---- for the formats ---- */
 
 void ct_export_fail(struct ct_export *e, int status) {
-    if (!e->status)
-        e->status = status;
+    int none = 0;
+    atomic_compare_exchange_strong(&e->status, &none, status);
 }
 
 void ct_export_write_failed(struct ct_export *e, int error) {
     if (!error)
         return;
+    pthread_mutex_lock(&e->lock);
     if (!e->result->error)
         e->result->error = error;
+    pthread_mutex_unlock(&e->lock);
     ct_export_fail(e, ct_file_status(error));
 }
 
@@ -76,11 +79,13 @@ const struct ct_arguments *ct_export_arguments(struct ct_export *e, size_t threa
         return NULL;
     if (!e->values)
         e->values = malloc(sizeof *e->values);
-    if (!e->values || (!e->arguments && ct_argument_reader_open(&e->arguments, e->trace, NULL) != 0)) {
+    pthread_mutex_lock(&e->lock);
+    bool opened = e->values && (e->arguments || ct_argument_reader_open(&e->arguments, e->trace, NULL) == 0);
+    bool read = opened && ct_arguments_read(e->arguments, thread, detail, e->values) == 0;
+    pthread_mutex_unlock(&e->lock);
+    if (!opened)
         ct_export_fail(e, CT_ERR_NO_MEMORY);
-        return NULL;
-    }
-    return ct_arguments_read(e->arguments, thread, detail, e->values) == 0 ? e->values : NULL;
+    return read ? e->values : NULL;
 }
 
 bool ct_export_wants(const struct ct_export *e, const struct ct_trace_event *event) {
@@ -93,10 +98,12 @@ bool ct_export_wants(const struct ct_export *e, const struct ct_trace_event *eve
 bool ct_export_signal(struct ct_export *e, size_t thread, uint32_t detail, char *text, size_t size) {
     struct ct_trace_detail record = {.size = sizeof record};
     snprintf(text, size, "signal");
-    if (ct_trace_detail(e->trace, thread, detail, &record) != 0 || record.type != CT_TRACE_DETAIL_SIGNAL)
-        return false;
-    ct_signal_text(e->trace, ct_trace_thread_at(e->trace, thread)->process, &record, text, size);
-    return true;
+    pthread_mutex_lock(&e->lock);
+    bool known = ct_trace_detail(e->trace, thread, detail, &record) == 0 && record.type == CT_TRACE_DETAIL_SIGNAL;
+    if (known)
+        ct_signal_text(e->trace, ct_trace_thread_at(e->trace, thread)->process, &record, text, size);
+    pthread_mutex_unlock(&e->lock);
+    return known;
 }
 
 const char *ct_export_argument_name(const struct ct_arguments *arguments, size_t index, char text[16]) {
@@ -254,5 +261,9 @@ static int run_format(struct ct_export *e) {
 int ct_export_run(struct ct_trace *trace, const struct ct_export_options *options, struct ct_export_result *result) {
     struct ct_export e = {.trace = trace, .options = options, .result = result, .names = {.trace = trace}};
     *result = (struct ct_export_result){0};
-    return run_format(&e);
+    pthread_mutex_init(&e.lock, NULL);
+    e.names.lock = &e.lock;
+    int status = run_format(&e);
+    pthread_mutex_destroy(&e.lock);
+    return status;
 }

@@ -10,6 +10,7 @@
 #include "trace/arguments.h"
 #include "trace/facts.h"
 #include "trace/place.h"
+#include <pthread.h>
 
 struct ct_export {
     struct ct_trace *trace;
@@ -22,7 +23,8 @@ struct ct_export {
     struct ct_place *place;               /* the directory, for formats of several files */
     uint64_t done, total;                 /* for the progress */
     uint64_t start_ns;                    /* the earliest time of the trace */
-    int status;                           /* not 0: why the export ended early */
+    _Atomic int status;                   /* not 0: why the export ended early */
+    pthread_mutex_t lock;                 /* held while something is looked up in the trace (walk_pipe.h) */
     struct ct_argument_reader *arguments; /* opened when the first record is read */
     struct ct_arguments *values;
 };

@@ -40,7 +40,11 @@ static bool learn_line(struct ct_name *name, const char *text) {
 
 static bool learn_name(struct ct_names *n, struct ct_name *name) {
     uint64_t id = name->key.function;
+    if (n->lock)
+        pthread_mutex_lock(n->lock);
     const struct ct_trace_function *f = ct_trace_function(n->trace, name->key.process, id);
+    if (n->lock)
+        pthread_mutex_unlock(n->lock);
     if (!add_to_list(n, name) || (f && !learn_line(name, f->line)))
         return false;
     if (!f)

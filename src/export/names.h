@@ -5,6 +5,7 @@
 
 #include "trace/table.h"
 #include <contrail/trace.h>
+#include <pthread.h>
 
 struct ct_name {
     struct ct_table_key key;
@@ -24,6 +25,7 @@ enum { CT_NAMES_RECENT = 2048 };
 
 struct ct_names {
     const struct ct_trace *trace;
+    pthread_mutex_t *lock; /* held while functions are looked up; NULL: nobody else uses the trace */
     struct ct_table table;
     struct ct_name *recent[CT_NAMES_RECENT]; /* most events find their function here */
     struct ct_name **list;                   /* by number */

@@ -12,7 +12,7 @@ enum { CT_OUT_SIZE = 256 << 10 };
 
 struct ct_out {
     int fd;
-    int error; /* errno of the first write that failed: everything after it is dropped */
+    _Atomic int error; /* errno of the first write that failed: everything after it is dropped */
     size_t used;
     uint64_t bytes; /* accepted, whether written or not */
     uint8_t *buffer;

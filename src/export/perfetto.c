@@ -393,7 +393,8 @@ static void on_thread(struct ct_walk *w) {
 }
 
 int ct_export_perfetto(struct ct_export *e) {
-    static const struct ct_walk_format format = {.begin_thread = on_thread,
+    static const struct ct_walk_format format = {.writes = true,
+                                                 .begin_thread = on_thread,
                                                  .begin = on_begin,
                                                  .end = on_end,
                                                  .entry = on_entry,

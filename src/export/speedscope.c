@@ -111,12 +111,9 @@ static void on_entry(struct ct_walk *w, struct ct_name *name, struct ct_span *ca
 
 static void on_off(struct ct_walk *w, const struct ct_off_span *span, bool begin) {
     struct speedscope *s = w->arg;
-    const struct ct_name *name = ct_names_other(&w->e->names, span->kind, ct_off_text(span->kind));
     char text[128];
-    if (name)
-        ct_spool_put(&s->spool, OFF_STREAM, text, make_event(w, &s->off, name, begin ? 'O' : 'C', text));
-    else
-        ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+    (void)span;
+    ct_spool_put(&s->spool, OFF_STREAM, text, make_event(w, &s->off, w->off_name, begin ? 'O' : 'C', text));
 }
 
 /* ---- profiles ---- */
@@ -199,12 +196,14 @@ static void put_frames(struct ct_export *e) {
 }
 
 int ct_export_speedscope(struct ct_export *e) {
-    static const struct ct_walk_format format = {.begin_thread = on_thread,
+    static const struct ct_walk_format format = {.writes = true,
+                                                 .begin_thread = on_thread,
                                                  .end_thread = on_thread_end,
                                                  .begin = on_begin,
                                                  .end = on_end,
                                                  .entry = on_entry,
-                                                 .off = on_off};
+                                                 .off = on_off,
+                                                 .names_off = true};
     struct speedscope s = {.e = e};
     ct_out_text(&e->out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":");
     ct_out_format(&e->out, "\"contrail %s\",\"name\":", ct_version());

@@ -3,7 +3,7 @@
  *
  * Invariants: every known frame that is kept has a span as its `user`; a span is in exactly one lane; in a lane, a span
  * lies higher on the stack of frames than the one below it. */
-#include "export/walk.h"
+#include "export/walk_pipe.h"
 #include "base/grow.h"
 #include <stdlib.h>
 
@@ -30,7 +30,12 @@ static struct ct_span *new_span(struct ct_walk *w) {
     }
     struct ct_span *span = w->free_spans;
     w->free_spans = span->below;
-    *span = (struct ct_span){0};
+    span->name = NULL;
+    span->start_ns = span->self_ns = span->inner_ns = span->inner_calls = 0;
+    span->lane = 0;
+    span->continued = span->context = false;
+    span->below = span->above = NULL;
+    span->node = NULL;
     return span;
 }
 
@@ -188,14 +193,14 @@ static void on_call(struct ct_walk *w, const struct ct_trace_event *event) {
 
 static void on_end(struct ct_walk *w, const struct ct_trace_event *event) {
     bool left = event->kind == CT_TRACE_EXCEPTION;
-    struct ct_frame frame;
     if (left && event->function_id == 0) {
         if (w->format->signal)
             w->format->signal(w);
         return;
     }
-    if (ct_frames_end(&w->frames, event, &frame)) {
-        close_frame(w, &frame, left ? CT_SPAN_LEFT : CT_SPAN_RETURNED);
+    const struct ct_frame *frame = ct_frames_close(&w->frames, event);
+    if (frame) {
+        close_frame(w, frame, left ? CT_SPAN_LEFT : CT_SPAN_RETURNED);
         return;
     }
     if (w->e->fits) /* nobody knows whether it fits */
@@ -225,6 +230,17 @@ static void next_off(struct ct_walk *w) {
     while (w->off.kind == CT_OFF_UNKNOWN && w->off.to_ns);
 }
 
+static void report_off(struct ct_walk *w, bool begin) {
+    if (w->format->names_off) {
+        w->off_name = ct_names_other(&w->e->names, w->off.kind, ct_off_text(w->off.kind));
+        if (!w->off_name) {
+            ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+            return;
+        }
+    }
+    w->format->off(w, &w->off, begin);
+}
+
 /* Begins and ends spans up to a time, in order. */
 static void pass_off(struct ct_walk *w, uint64_t now_ns) {
     if (!w->now_ns) /* nothing is shown before the first event */
@@ -233,7 +249,7 @@ static void pass_off(struct ct_walk *w, uint64_t now_ns) {
     while (w->off.to_ns && (w->is_off ? w->off.to_ns : w->off.from_ns) <= now_ns) {
         uint64_t at = w->is_off ? w->off.to_ns : w->off.from_ns;
         w->now_ns = at > w->now_ns ? at : w->now_ns;
-        w->format->off(w, &w->off, !w->is_off);
+        report_off(w, !w->is_off);
         if (w->is_off)
             next_off(w);
         else
@@ -246,7 +262,7 @@ static void finish_off(struct ct_walk *w, uint64_t end_ns) {
     pass_off(w, end_ns);
     if (w->is_off) {
         w->now_ns = end_ns > w->now_ns ? end_ns : w->now_ns;
-        w->format->off(w, &w->off, false);
+        report_off(w, false);
     }
     w->is_off = false;
     w->off = (struct ct_off_span){0};
@@ -297,15 +313,17 @@ static void begin_inherited(struct ct_walk *w) {
 static int read_events(struct ct_walk *w, struct ct_scan *scan) {
     struct ct_trace_event event;
     uint64_t since = 0;
-    size_t gap = scan->first_gap;
+    size_t gap = scan->first_gap, gap_count = w->e->facts.threads[w->thread].gap_count;
     begin_inherited(w);
     while (!w->e->status && ct_scan_next(scan, &event)) {
-        pass_off(w, event.timestamp_ns);
+        if (w->off.to_ns)
+            pass_off(w, event.timestamp_ns);
         if (event.timestamp_ns < w->now_ns) /* a damaged file; viewers reject time that goes back */
             event.timestamp_ns = w->now_ns;
         w->now_ns = event.timestamp_ns;
         w->detail = event.detail;
-        gap = on_gaps(w, gap, event.sequence);
+        if (gap < gap_count)
+            gap = on_gaps(w, gap, event.sequence);
         if (event.kind == CT_TRACE_CALL)
             on_call(w, &event);
         else
@@ -357,7 +375,8 @@ static int walk_thread(struct ct_walk *w) {
 }
 
 int ct_walk_trace(struct ct_export *e, const struct ct_walk_format *format, void *arg) {
-    struct ct_walk w = {.e = e, .arg = arg, .format = format};
+    struct ct_walk_pipe *pipe = ct_walk_pipe_open(e, format, arg);
+    struct ct_walk w = {.e = e, .arg = pipe ? (void *)pipe : arg, .format = pipe ? ct_walk_pipe_format(pipe) : format};
     int status = 0;
     for (size_t i = 0; i < ct_trace_thread_count(e->trace) && !status; i++) {
         w.thread = i;
@@ -366,6 +385,8 @@ int ct_walk_trace(struct ct_export *e, const struct ct_walk_format *format, void
             ct_select_thread(&e->options->select, e->trace, i))
             status = walk_thread(&w);
     }
+    ct_walk_pipe_close(pipe);
+    status = status ? status : e->status;
     ct_frames_free(&w.frames);
     while (w.chunks) {
         struct chunk *next = ((struct chunk *)w.chunks)->next;

@@ -43,6 +43,7 @@ struct ct_walk;
 /* `caller`: the call that made this one, NULL when it is not known or has ended. Functions that are NULL are not
  * called. */
 struct ct_walk_format {
+    bool writes; /* it writes each event: about as much work as the walk, so another processor does it (walk_pipe.h) */
     void (*begin_thread)(struct ct_walk *w);
     void (*end_thread)(struct ct_walk *w);
     void (*begin)(struct ct_walk *w, struct ct_span *span, struct ct_span *caller);
@@ -57,6 +58,7 @@ struct ct_walk_format {
      * kernel's: they may be a little off those of events, so a span may begin in one call and end in the next. Spans do
      * not overlap. */
     void (*off)(struct ct_walk *w, const struct ct_off_span *span, bool begin);
+    bool names_off; /* `off` uses off_name */
 };
 
 struct ct_walk {
@@ -65,6 +67,7 @@ struct ct_walk {
     size_t thread, process;
     const struct ct_trace_thread *info;
     uint64_t now_ns;
+    struct ct_name *off_name; /* what the span of `off` is called; NULL: the format does not ask for it */
     uint32_t detail; /* record of the current event: a call's for begin and entry, a return's for end and unpaired */
     struct ct_export_lane *lanes;
     size_t lane_count;

@@ -90,9 +90,10 @@ void ct_shadow_rehook_other_returns(struct ct_block *b, uint64_t sp) {
  * the next step to expose them again, a throw would take time by the square of its frames. So frames below `bare` keep
  * their real return addresses until they are about to be innermost.
  *
- * Invariants: `bare` is NULL or top >= bare > base + 1. Entries at and above it are hooked, unless a walk goes on; those
- * below it are exposed. When no walk goes on, the innermost frame is hooked: all that lowers `top` calls
- * ct_shadow_cover, and stubs do when they find top at bare. The array then has frames of the thread's own stack only. */
+ * Invariants: `bare` is NULL or top >= bare > base + 1. Entries at and above it are hooked, unless a walk goes on;
+ * those below it are exposed. When no walk goes on, the innermost frame is hooked: all that lowers `top` calls
+ * ct_shadow_cover, and stubs do when they find top at bare. The array then has frames of the thread's own
+ * stack only. */
 
 #define COVER_FIRST 8u /* frames; then twice as many each time */
 #define COVER_MOST  4096u

@@ -55,12 +55,13 @@
 #define CT_BLOCK_ERRNO         0x1438 /* where the thread's errno is; always readable */
 #define CT_BLOCK_TICK_AT       0x1450 /* always readable */
 #define CT_BLOCK_READING       0x1458 /* of the counter: the last one, less what its slot would add */
-#define CT_BLOCK_BARE          0x1468 /* entries below this one have no stub's address in their slots (shadow.c); 0: none */
+#define CT_BLOCK_BARE          0x1468 /* slots of entries below this one hold no stub's address (exposed.c); 0: none */
 #define CT_BLOCK_FN_COVER      0x1470
 #define CT_BLOCK_COUNTS        0x1478 /* by hook: struct ct_shm_count (abi/shm_abi.h); 0: calls are not sampled */
 #define CT_BLOCK_SAMPLE        0x1480 /* every how many calls */
 #define CT_BLOCK_FN_SAMPLE     0x1488
-#define CT_COUNT_SHIFT         4 /* the size of a count is this power of two */
+#define CT_BLOCK_COUNTS_ALONE  0x1490 /* no other thread writes to these counts; 0: perhaps one does */
+#define CT_COUNT_SHIFT         4      /* the size of a count is this power of two */
 #define CT_COUNTERS_LIMITED    32
 /* The fast clock: slots whose address has none of these bits read the counter. The others add these bits, shifted, to
  * an earlier reading: 4 counts for each slot. */

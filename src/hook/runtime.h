@@ -195,10 +195,10 @@ struct ct_block {
     uint64_t fn_cover;
     /* Sampling: counts by hook; every Nth call is recorded. */
     struct ct_shm_count *counts;
-    uint64_t sample, fn_sample;
+    uint64_t sample, fn_sample, counts_alone;
     uint32_t cover; /* how many frames are hooked again at a time */
-    /* Detail's full segments that the thread keeps: the small one that it began with (from 1; 0: none), the oldest of the
-     * others, and how many these are. */
+    /* Detail's full segments that the thread keeps: the small one that it began with (from 1; 0: none), the oldest of
+     * the others, and how many these are. */
     uint32_t detail_first, detail_oldest, detail_kept;
     uint32_t detail_dry,
         detail_dry_used; /* agent/agent_dry.c: its segment, from 1; bytes of it that marks have taken */
@@ -292,6 +292,7 @@ CT_ASSERT_AT(errno_at, CT_BLOCK_ERRNO);
 CT_ASSERT_AT(counts, CT_BLOCK_COUNTS);
 CT_ASSERT_AT(sample, CT_BLOCK_SAMPLE);
 CT_ASSERT_AT(fn_sample, CT_BLOCK_FN_SAMPLE);
+CT_ASSERT_AT(counts_alone, CT_BLOCK_COUNTS_ALONE);
 CT_ASSERT_AT(tick_at, CT_BLOCK_TICK_AT);
 CT_ASSERT_AT(reading, CT_BLOCK_READING);
 CT_ASSERT_AT(bare, CT_BLOCK_BARE);
@@ -381,12 +382,12 @@ void ct_shadow_notify_leave(struct ct_block *own, const struct ct_shadow *e, uin
 void ct_shadow_learn_home(struct ct_block *b);
 /* The thread goes on at stack pointer `sp`: it has left every frame of this stack below it. */
 void ct_shadow_prune(struct ct_block *b, uint64_t sp);
-/* Return addresses on the stack (exposed.c). The first puts real return addresses on the stack from `sp` on. The second puts stub addresses back, where no
- * interrupted walk needs the real ones. */
+/* Return addresses on the stack (exposed.c). The first puts real return addresses on the stack from `sp` on. The second
+ * puts stub addresses back, where no interrupted walk needs the real ones. */
 void ct_shadow_expose_returns(struct ct_block *b, uint64_t sp);
 void ct_shadow_rehook_returns(struct ct_block *b, uint64_t sp);
-/* An unwinder lands at `sp`: like ct_shadow_rehook_returns, but where it may be, only the newest frames are hooked again.
- * The others stay bare until they are about to be the innermost ones: a landing costs the same at any depth. */
+/* An unwinder lands at `sp`: like ct_shadow_rehook_returns, but where it may be, only the newest frames are hooked
+ * again. The others stay bare until they are about to be the innermost ones: a landing costs the same at any depth. */
 void ct_shadow_rehook_newest(struct ct_block *b, uint64_t sp);
 /* Hooks the next frames again if the innermost one is bare. Called whenever `top` may have reached `bare`. */
 void ct_shadow_cover(struct ct_block *b);

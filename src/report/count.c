@@ -279,6 +279,7 @@ int ct_count_thread(struct ct_counter *c, size_t thread) {
                                                              .lost = on_lost,
                                                              .entry_only = is_entry_only,
                                                              .arg = c,
+                                                             .alone = true,
                                                              .spans = c->fits ? &spans : NULL,
                                                              .names = c->names});
     if (!status)

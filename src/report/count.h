@@ -15,8 +15,8 @@ struct ct_count_totals {
     uint64_t ranges;      /* that were taken as a whole (ranges.h) */
 };
 
-/* Zeroed, with the first six fields set, and what else is wanted. One thread uses a counter; several counters may read one trace, each a
- * different thread of it. */
+/* Zeroed, with the first six fields set, and what else is wanted. One thread uses a counter; several counters may read
+ * one trace, each a different thread of it. */
 struct ct_counter {
     struct ct_trace *trace;
     pthread_mutex_t *names; /* held during lookups of functions, which the trace does one at a time */

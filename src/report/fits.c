@@ -355,6 +355,23 @@ int ct_fits_make(struct ct_fits **out, struct ct_trace *trace, const struct ct_f
     return status;
 }
 
+int ct_fits_each_thread(struct ct_trace *trace, const struct ct_select *select, const char *const *directories,
+                        int (*read)(void *arg, size_t thread, const struct ct_facts *facts, const struct ct_fits *fits),
+                        void *arg) {
+    struct ct_facts facts;
+    struct ct_fits *fits = NULL;
+    int status = ct_facts_load(&facts, trace);
+    if (status)
+        return status;
+    status = ct_fits_make(&fits, trace, &facts, select, CT_FITS_WHERE, directories);
+    for (size_t i = 0; i < ct_trace_thread_count(trace) && !status; i++)
+        if (ct_select_thread(select, trace, i))
+            status = read(arg, i, &facts, fits);
+    ct_fits_free(fits);
+    ct_facts_free(&facts);
+    return status;
+}
+
 static void free_marks(struct marks *marks, size_t threads) {
     for (size_t i = 0; marks && i < threads; i++) {
         for (size_t k = 0; k < marks[i].count; k++)

@@ -27,6 +27,11 @@ enum ct_fits_words {
 int ct_fits_make(struct ct_fits **out, struct ct_trace *trace, const struct ct_facts *facts,
                  const struct ct_select *select, enum ct_fits_words words, const char *const *directories);
 void ct_fits_free(struct ct_fits *fits);
+/* Loads the facts of the trace, finds what fits `where`, and calls `read` for each selected thread; facts and fits live
+ * until this returns. A non-zero result ends it and is returned. */
+int ct_fits_each_thread(struct ct_trace *trace, const struct ct_select *select, const char *const *directories,
+                        int (*read)(void *arg, size_t thread, const struct ct_facts *facts, const struct ct_fits *fits),
+                        void *arg);
 /* How many events are kept. */
 uint64_t ct_fits_kept(const struct ct_fits *fits);
 /* True when one of these events is the call or the end of a call that fits; always with `fits` NULL. */

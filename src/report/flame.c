@@ -121,8 +121,11 @@ static void walk_events(struct walk *w, struct ct_scan *scan) {
     w->flame->threads++;
 }
 
-static int walk_thread(struct walk *w, size_t thread) {
+static int walk_thread(void *arg, size_t thread, const struct ct_facts *facts, const struct ct_fits *fits) {
+    struct walk *w = arg;
     struct ct_scan scan;
+    w->facts = facts;
+    w->fits = fits;
     w->thread = thread;
     w->process = ct_trace_thread_at(w->trace, thread)->process;
     int status = ct_scan_open(&scan, &(struct ct_scan_setup){.trace = w->trace,
@@ -140,31 +143,14 @@ static int walk_thread(struct walk *w, size_t thread) {
     return status ? status : w->failed ? CT_ERR_NO_MEMORY : 0;
 }
 
-static int walk_all(struct walk *w) {
-    struct ct_facts facts;
-    struct ct_fits *fits = NULL;
-    int status = ct_facts_load(&facts, w->trace);
-    if (status)
-        return status;
-    status = ct_fits_make(&fits, w->trace, &facts, &w->options->select, CT_FITS_WHERE, w->options->directories);
-    w->facts = &facts;
-    w->fits = fits;
-    for (size_t i = 0; i < ct_trace_thread_count(w->trace) && !status; i++)
-        if (ct_select_thread(&w->options->select, w->trace, i))
-            status = walk_thread(w, i);
-    ct_fits_free(fits);
-    ct_facts_free(&facts);
-    ct_frames_free(&w->frames);
-    return status;
-}
-
 int ct_flame_make(struct ct_flame **out, struct ct_trace *trace, const struct ct_flame_options *options) {
     struct ct_flame *flame = calloc(1, sizeof *flame);
     if (!flame)
         return CT_ERR_NO_MEMORY;
     flame->names = (struct ct_function_cache){.trace = trace, .select = &options->select};
     struct walk w = {.trace = trace, .options = options, .flame = flame};
-    int status = walk_all(&w);
+    int status = ct_fits_each_thread(trace, &options->select, options->directories, walk_thread, &w);
+    ct_frames_free(&w.frames);
     if (status) {
         ct_flame_free(flame);
         return status;

@@ -8,12 +8,12 @@
 #include "base/grow.h"
 #include "report/count.h"
 #include "report/sampled.h"
+#include "trace/ahead.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MAX_WORKERS = CT_CREW_MOST };
 
@@ -161,8 +161,7 @@ static bool has_large_thread(const struct job *job) {
 static unsigned workers_wanted(const struct job *job) {
     const struct ct_report_options *options = job->options;
     size_t threads = job->thread_count;
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned n = options->workers ? options->workers : processors > 0 ? (unsigned)processors : 1;
+    unsigned n = options->workers ? options->workers : ct_ahead_processors(job->trace);
     if (n > MAX_WORKERS)
         n = MAX_WORKERS;
     return threads < n && !has_large_thread(job) ? (threads ? (unsigned)threads : 1) : n;

@@ -281,9 +281,12 @@ static void count_gaps(struct walk *w, const struct ct_scan *scan) {
     w->graph->gaps += end - scan->first_gap;
 }
 
-static int walk_thread(struct walk *w, size_t thread) {
+static int walk_thread(void *arg, size_t thread, const struct ct_facts *facts, const struct ct_fits *fits) {
+    struct walk *w = arg;
     struct ct_scan scan;
     struct ct_trace_event event;
+    w->facts = facts;
+    w->fits = fits;
     w->thread = thread;
     w->process = ct_trace_thread_at(w->trace, thread)->process;
     int status = ct_scan_open(&scan, &(struct ct_scan_setup){.trace = w->trace,
@@ -312,23 +315,6 @@ static int walk_thread(struct walk *w, size_t thread) {
     return status ? status : w->failed ? CT_ERR_NO_MEMORY : 0;
 }
 
-static int walk_all(struct walk *w) {
-    struct ct_facts facts;
-    struct ct_fits *fits = NULL;
-    int status = ct_facts_load(&facts, w->trace);
-    if (status)
-        return status;
-    status = ct_fits_make(&fits, w->trace, &facts, &w->options->select, CT_FITS_WHERE, w->options->directories);
-    w->facts = &facts;
-    w->fits = fits;
-    for (size_t i = 0; i < ct_trace_thread_count(w->trace) && !status; i++)
-        if (ct_select_thread(&w->options->select, w->trace, i))
-            status = walk_thread(w, i);
-    ct_fits_free(fits);
-    ct_facts_free(&facts);
-    return status;
-}
-
 static void free_walk(struct walk *w) {
     while (w->free_records) {
         struct record *r = w->free_records;
@@ -347,7 +333,7 @@ int ct_graph_make(struct ct_graph **out, struct ct_trace *trace, const struct ct
         return CT_ERR_NO_MEMORY;
     g->names = (struct ct_function_cache){.trace = trace, .select = &options->select};
     struct walk w = {.trace = trace, .options = options, .graph = g};
-    int status = walk_all(&w);
+    int status = ct_fits_each_thread(trace, &options->select, options->directories, walk_thread, &w);
     free_walk(&w);
     if (status) {
         ct_graph_free(g);

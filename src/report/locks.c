@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lock calls of a trace: see locks.h. Reads them; locks_holders.c follows the locks. */
 #include "report/locks.h"
+#include "base/grow.h"
 #include "report/fits.h"
 #include "report/locks_internal.h"
 #include "report/scan.h"
@@ -109,15 +110,9 @@ static const struct meaning *meaning_of(struct search *s, uint64_t function) {
 /* ---- one call ---- */
 
 static struct ct_lock_op *add_op(struct search *s) {
-    if (s->op_count == s->op_room) {
-        size_t room = s->op_room ? s->op_room * 2 : 256;
-        struct ct_lock_op *ops = realloc(s->ops, room * sizeof *ops);
-        if (!ops) {
-            s->failed = true;
-            return NULL;
-        }
-        s->ops = ops;
-        s->op_room = room;
+    if (!ct_grow(&s->ops, &s->op_room, s->op_count, sizeof *s->ops, 256)) {
+        s->failed = true;
+        return NULL;
     }
     s->ops[s->op_count] = (struct ct_lock_op){.process = s->process, .thread = s->thread};
     return &s->ops[s->op_count++];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Follows locks through time: who holds each, who waits for whom, and who waits in a circle. See locks.h. */
+#include "base/grow.h"
 #include "report/locks_internal.h"
 #include <stdlib.h>
 #include <string.h>
@@ -36,14 +37,8 @@ static struct ct_lock *lock_of(struct follower *f, const struct ct_lock_op *op) 
         return NULL;
     if (slot->number)
         return &locks->locks[slot->number - 1];
-    if (locks->lock_count == f->lock_room) {
-        size_t room = f->lock_room ? f->lock_room * 2 : 16;
-        struct ct_lock *grown = realloc(locks->locks, room * sizeof *grown);
-        if (!grown)
-            return NULL;
-        locks->locks = grown;
-        f->lock_room = room;
-    }
+    if (!ct_grow(&locks->locks, &f->lock_room, locks->lock_count, sizeof *locks->locks, 16))
+        return NULL;
     struct ct_lock *lock = &locks->locks[locks->lock_count++];
     *lock = (struct ct_lock){.process = op->process, .address = op->address, .what = op->what};
     slot->number = locks->lock_count;
@@ -71,14 +66,8 @@ static struct ct_lock_pair *pair_of(struct ct_lock *lock, size_t waiter, size_t 
 
 static int add_wait(struct follower *f, const struct ct_lock_op *op, size_t lock) {
     struct ct_locks *locks = f->locks;
-    if (locks->wait_count == f->wait_room) {
-        size_t room = f->wait_room ? f->wait_room * 2 : 16;
-        struct ct_lock_wait *grown = realloc(locks->waits, room * sizeof *grown);
-        if (!grown)
-            return CT_ERR_NO_MEMORY;
-        locks->waits = grown;
-        f->wait_room = room;
-    }
+    if (!ct_grow(&locks->waits, &f->wait_room, locks->wait_count, sizeof *locks->waits, 16))
+        return CT_ERR_NO_MEMORY;
     locks->waits[locks->wait_count++] = (struct ct_lock_wait){.thread = op->thread,
                                                               .lock = lock,
                                                               .began_ns = op->began_ns,
@@ -97,14 +86,8 @@ static int take(struct follower *f, struct ct_lock *lock, const struct ct_lock_o
         holder->depth++;
         return 0;
     }
-    if (lock->holder_count == lock->holder_room) {
-        size_t room = lock->holder_room ? lock->holder_room * 2 : 2;
-        struct ct_lock_holder *grown = realloc(lock->holders, room * sizeof *grown);
-        if (!grown)
-            return CT_ERR_NO_MEMORY;
-        lock->holders = grown;
-        lock->holder_room = room;
-    }
+    if (!ct_grow(&lock->holders, &lock->holder_room, lock->holder_count, sizeof *lock->holders, 2))
+        return CT_ERR_NO_MEMORY;
     f->held[op->thread]++;
     lock->holders[lock->holder_count++] =
         (struct ct_lock_holder){.thread = op->thread, .since_ns = op->ended_ns, .depth = 1, .caller = op->caller};

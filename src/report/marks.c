@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See marks.h. */
 #include "report/marks.h"
-#include "base/json_read.h"
+#include "report/window_reasons.h"
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,22 +26,17 @@ static bool is_listed(const struct ct_marks *m, size_t before, const char *label
     return false;
 }
 
-static int read_process(struct ct_marks *m, const struct ct_json_node *root) {
-    size_t before = m->count;
-    const struct ct_json_node *windows = ct_json_get(root, "windows", NULL);
-    for (const struct ct_json_node *w = ct_json_first(windows); w; w = w->next) {
-        const struct ct_json_node *reasons = ct_json_get(w, "reasons", NULL);
-        for (const struct ct_json_node *r = ct_json_first(reasons); r; r = r->next) {
-            const char *label = ct_json_text(ct_json_get(r, "label", NULL), "");
-            uint64_t time_ns = ct_json_u64(ct_json_get(r, "first_ns", NULL), 0);
-            if (strcmp(ct_json_text(ct_json_get(r, "trigger", NULL), ""), "manual") != 0 || is_listed(m, before, label))
-                continue;
-            int status = ct_marks_add(m, time_ns, label);
-            if (status)
-                return status;
-        }
-    }
-    return 0;
+/* The marks of a process. */
+struct reading {
+    struct ct_marks *marks;
+    size_t before; /* marks of the processes before it */
+};
+
+static int read_reason(void *arg, const struct ct_window_reason *reason) {
+    const struct reading *r = arg;
+    if (strcmp(reason->trigger, "manual") != 0 || is_listed(r->marks, r->before, reason->label))
+        return 0;
+    return ct_marks_add(r->marks, reason->first_ns, reason->label);
 }
 
 static int by_time(const void *a, const void *b) {
@@ -58,7 +53,7 @@ int ct_marks_read(struct ct_marks *out, const struct ct_trace *trace) {
         size_t error_at;
         if (!text || ct_json_parse(&tree, text, strlen(text), &error_at))
             continue; /* opening the trace has reported it */
-        status = read_process(out, ct_json_root(tree));
+        status = ct_window_reasons(ct_json_root(tree), read_reason, &(struct reading){out, out->count});
         ct_json_tree_free(tree);
     }
     if (status)

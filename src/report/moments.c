@@ -3,6 +3,7 @@
 #include "report/moments.h"
 #include "base/grow.h"
 #include "report/crash.h"
+#include "report/window_reasons.h"
 #include "trace/reader.h"
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,8 @@ int ct_moment_crash(struct ct_moment *out, struct ct_trace *trace, const struct 
 /* ---- marks ---- */
 
 struct marks {
+    const struct ct_trace *trace;
+    size_t process; /* that is being read */
     struct ct_moment *at;
     size_t count, capacity;
 };
@@ -88,14 +91,12 @@ static bool add_mark(struct marks *m, uint64_t time_ns, size_t thread) {
     return true;
 }
 
-static bool add_window(struct marks *m, const struct ct_trace *trace, size_t process,
-                       const struct ct_json_node *window) {
-    const struct ct_json_node *reason = ct_json_first(ct_json_get(window, "reasons", NULL));
-    bool ok = true;
-    for (; reason && ok; reason = reason->next)
-        if (strcmp(ct_json_text(ct_json_get(reason, "trigger", NULL), ""), "always") != 0)
-            ok = add_mark(m, read_number(reason, "first_ns"), find_thread(trace, process, read_number(reason, "tid")));
-    return ok && add_mark(m, read_number(window, "last_mark_ns"), SIZE_MAX);
+static int add_reason(void *arg, const struct ct_window_reason *reason) {
+    struct marks *m = arg;
+    if (strcmp(reason->trigger, "always") != 0 &&
+        !add_mark(m, reason->first_ns, find_thread(m->trace, m->process, reason->tid)))
+        return CT_ERR_NO_MEMORY;
+    return add_mark(m, reason->last_mark_ns, SIZE_MAX) ? 0 : CT_ERR_NO_MEMORY;
 }
 
 /* One moment is one mark. */
@@ -111,16 +112,11 @@ static void unite_marks(struct marks *m) {
 
 int ct_moment_mark(struct ct_moment *out, const struct ct_trace *trace, const struct ct_facts *facts,
                    const struct ct_select *select, uint64_t number, size_t *count) {
-    struct marks marks = {0};
+    struct marks marks = {.trace = trace};
     int status = 0;
-    for (size_t i = 0; i < facts->process_count && !status; i++) {
-        const struct ct_json_node *list = ct_json_get(ct_json_root(facts->trees[i]), "windows", NULL);
-        if (!ct_select_process(select, trace, i))
-            continue;
-        for (const struct ct_json_node *window = ct_json_first(list); window && !status; window = window->next)
-            if (!add_window(&marks, trace, i, window))
-                status = CT_ERR_NO_MEMORY;
-    }
+    for (; marks.process < facts->process_count && !status; marks.process++)
+        if (ct_select_process(select, trace, marks.process))
+            status = ct_window_reasons(ct_json_root(facts->trees[marks.process]), add_reason, &marks);
     unite_marks(&marks);
     *count = marks.count;
     if (!status && number >= 1 && number <= marks.count)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    BATCH = 4096,
+    BATCH = 1024,      /* fits into the first cache */
     KNOWN = 1024,      /* a power of two */
     DEEPEST = 1 << 20, /* calls at once; what is deeper is not plain */
 };
@@ -120,12 +120,15 @@ static bool begin_call(struct ct_range *range, const struct ct_range_source *sou
     if (!ct_grow(&range->stack, &range->stack_room, ++range->used, sizeof *range->stack, 64))
         return false;
     struct ct_range_call *call = &range->stack[range->used];
-    *call = (struct ct_range_call){.function = event->function_id,
-                                   .start_ns = event->timestamp_ns,
-                                   .sequence = sequence,
-                                   .skipped_ns = range->skipped_ns,
-                                   .off_before = range->off,
-                                   .detail = event->detail_seq};
+    call->function = event->function_id; /* field by field: see clear_frame in trace/frames.c */
+    call->tally = NULL;
+    call->start_ns = event->timestamp_ns;
+    call->self_ns = 0;
+    call->sequence = sequence;
+    call->skipped_ns = range->skipped_ns;
+    call->off_before = range->off;
+    call->off_self = (struct ct_off){{0}};
+    call->detail = event->detail_seq;
     if (!ct_fits_call(source->fits, source->thread, sequence))
         return true;
     if (!touch(range, tally))

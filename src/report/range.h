@@ -81,7 +81,7 @@ struct ct_range {
     size_t part_count, part_room;
     struct ct_tally **touched; /* the tallies that count something */
     size_t touched_count, touched_room;
-    /* stack[0]: time of the calls from before, since the last end of one; the others are open at the end of the range */
+    /* stack[0]: time of the calls from before, since the last end of one; the others are open at the range's end */
     struct ct_range_call *stack;
     size_t used, stack_room; /* `used` without the first */
     /* private */

@@ -13,7 +13,7 @@ static void ignore_lost(void *arg, struct ct_frame *frame) {
 }
 
 /* Reports the gaps before the event to the frames. */
-static void pass_gaps(struct ct_scan *s, const struct ct_trace_event *event) {
+static inline void pass_gaps(struct ct_scan *s, const struct ct_trace_event *event) {
     const struct ct_thread_facts *facts = s->facts;
     if (s->gap >= facts->gap_count || facts->gaps[s->gap].at > event->sequence)
         return;
@@ -144,6 +144,8 @@ int ct_scan_open(struct ct_scan *s, const struct ct_scan_setup *setup) {
     int status = ct_scan_start(s, setup);
     if (!status && !s->cursor)
         status = ct_trace_cursor_open_thread(&s->cursor, setup->trace, setup->thread, 0);
+    if (!status && setup->alone)
+        ct_trace_cursor_alone(s->cursor);
     return status ? status : ct_scan_skip_open(s);
 }
 

@@ -48,6 +48,7 @@ struct ct_scan_setup {
     /* Only calls that take this long matter, of the whole thread: others may be left out with all their events. The
      * reader looks at ends alone, gives frames no `user`, and opens the scan by ct_scan_open. 0: all calls. */
     uint64_t least_ns;
+    bool alone; /* other processors have work: nobody reads ahead */
     /* For readers that look for some calls only, and open the scan by ct_scan_open; not with from_ns. Spans of a large
      * thread may be left out: the open frames change then, and those that stay keep their `user`. */
     const struct ct_scan_spans *spans; /* NULL: all events are read */

@@ -4,6 +4,7 @@
  *
  * Each thread is a stream with a buffer of its own; streams wait in a binary heap. The buffers of all streams together
  * stay below MERGE_BYTES as long as each gets LEAST bytes. */
+#include "trace/ahead.h"
 #include "trace/code_file.h"
 #include "trace/reader.h"
 #include <stdlib.h>
@@ -12,14 +13,17 @@
 #define MERGE_BYTES (8u << 20)
 #define MOST        (256u << 10)
 #define LEAST       (4u << 10)
+#define SOON        16 /* buffers that were read in a row, before somebody reads ahead */
 
 struct stream {
     uint64_t time; /* of the next event or record: the heap looks at nothing else */
     size_t thread;
     struct ct_index *index;
     uint64_t sequence; /* of the next event */
-    struct atf_index_event *events;
-    size_t at, filled, room;
+    struct ct_ahead_block block;
+    size_t at, room;             /* room: events to read at once */
+    struct ct_ahead *ahead;      /* NULL: nobody reads ahead */
+    unsigned fills;              /* buffers that were read in a row */
     struct ct_code_reader *code; /* NULL: only events */
     struct ct_code_record record;
     bool has_record, damaged;
@@ -27,29 +31,60 @@ struct stream {
 };
 
 struct ct_trace_cursor {
+    struct ct_trace *trace;
+    unsigned aheads;      /* streams that may still be read ahead */
     struct stream **heap; /* earliest first */
     size_t count;
     struct stream *streams;
     size_t stream_count;
 };
 
-static bool fill_buffer(struct stream *stream) {
-    stream->at = stream->filled = 0;
-    while (!stream->filled && stream->sequence < stream->index->end) {
-        stream->filled = ct_index_read(stream->index, stream->sequence, stream->events, stream->room);
-        if (!stream->filled)
-            stream->sequence = ct_index_skip(stream->index, stream->sequence);
-    }
-    if (stream->filled)
-        stream->time = stream->events[0].timestamp_ns;
-    return stream->filled != 0;
+/* A stream that is read from one event to the next gets a helper, if a processor is left for it. */
+static void read_ahead(struct ct_trace_cursor *cursor, struct stream *stream) {
+    unsigned soon = cursor->trace->ahead_least ? 1 : SOON;
+    if (stream->ahead || !cursor->aheads || ++stream->fills < soon)
+        return;
+    stream->fills = 0;
+    stream->ahead = ct_ahead_open(cursor->trace, stream->thread, stream->sequence);
+    if (stream->ahead)
+        cursor->aheads--;
 }
 
-static bool advance_stream(struct stream *stream) {
+static void stop_ahead(struct ct_trace_cursor *cursor, struct stream *stream) {
+    if (stream->ahead)
+        cursor->aheads++;
+    ct_ahead_close(stream->ahead);
+    stream->ahead = NULL;
+    stream->fills = 0;
+}
+
+/* Reads the next events into the buffer; of packed files, no more than a block. */
+static void read_events(struct stream *stream) {
+    struct ct_ahead_block *block = &stream->block;
+    if (ct_ahead_take(stream->ahead, stream->sequence, block))
+        return;
+    size_t room = stream->room < block->room ? stream->room : block->room;
+    block->count = ct_index_read(stream->index, stream->sequence, block->events, room);
+}
+
+static bool fill_buffer(struct ct_trace_cursor *cursor, struct stream *stream) {
+    stream->at = stream->block.count = 0;
+    read_ahead(cursor, stream);
+    while (!stream->block.count && stream->sequence < stream->index->end) {
+        read_events(stream);
+        if (!stream->block.count)
+            stream->sequence = ct_index_skip(stream->index, stream->sequence);
+    }
+    if (stream->block.count)
+        stream->time = stream->block.events[0].timestamp_ns;
+    return stream->block.count != 0;
+}
+
+static bool advance_stream(struct ct_trace_cursor *cursor, struct stream *stream) {
     stream->sequence++;
-    if (++stream->at == stream->filled)
-        return fill_buffer(stream);
-    stream->time = stream->events[stream->at].timestamp_ns;
+    if (++stream->at == stream->block.count)
+        return fill_buffer(cursor, stream);
+    stream->time = stream->block.events[stream->at].timestamp_ns;
     return true;
 }
 
@@ -67,8 +102,8 @@ static void read_record(struct stream *stream) {
 /* Decides whether the record comes before the event. The time of a record may be that of a later event, or after that
  * of an earlier one: its position decides. `last`: time of what came before. */
 static bool choose_next(struct stream *stream, uint64_t last) {
-    bool has_event = stream->at < stream->filled;
-    uint64_t event_time = has_event ? stream->events[stream->at].timestamp_ns : UINT64_MAX;
+    bool has_event = stream->at < stream->block.count;
+    uint64_t event_time = has_event ? stream->block.events[stream->at].timestamp_ns : UINT64_MAX;
     stream->record_next = stream->has_record && (!has_event || stream->record.position <= stream->sequence);
     stream->time = event_time;
     if (stream->record_next) {
@@ -79,12 +114,12 @@ static bool choose_next(struct stream *stream, uint64_t last) {
     return has_event || stream->has_record;
 }
 
-static bool advance_both(struct stream *stream) {
+static bool advance_both(struct ct_trace_cursor *cursor, struct stream *stream) {
     uint64_t last = stream->time;
     if (stream->record_next)
         read_record(stream);
     else
-        (void)advance_stream(stream);
+        (void)advance_stream(cursor, stream);
     return choose_next(stream, last);
 }
 
@@ -158,10 +193,10 @@ static int add_stream(struct ct_trace_cursor *cursor, struct ct_trace *trace, si
     int status = start->code && start->code[thread] ? open_code(stream, trace) : 0;
     bool more = false;
     if (!status && stream->sequence < index->end) {
-        stream->room = room_for(streams, index->end - stream->sequence);
-        stream->events = malloc(stream->room * EVENT);
-        status = stream->events ? 0 : CT_ERR_NO_MEMORY;
-        more = !status && fill_buffer(stream);
+        stream->room = stream->block.room = room_for(streams, index->end - stream->sequence);
+        stream->block.events = malloc(stream->room * EVENT);
+        status = stream->block.events ? 0 : CT_ERR_NO_MEMORY;
+        more = !status && fill_buffer(cursor, stream);
     }
     if (stream->code)
         more = choose_next(stream, 0);
@@ -177,6 +212,8 @@ static int open_cursor(struct ct_trace_cursor **out, struct ct_trace *trace, siz
     struct ct_trace_cursor *cursor = calloc(1, sizeof *cursor);
     if (!cursor)
         return CT_ERR_NO_MEMORY;
+    cursor->trace = trace;
+    cursor->aheads = ct_ahead_processors(trace) - 1;
     cursor->heap = calloc(count + 1, sizeof *cursor->heap);
     cursor->streams = calloc(count + 1, sizeof *cursor->streams);
     if (!cursor->heap || !cursor->streams)
@@ -221,7 +258,7 @@ int ct_trace_cursor_open_code(struct ct_trace_cursor **out, struct ct_trace *tra
 /* The first of the heap was taken. */
 static void go_on(struct ct_trace_cursor *cursor) {
     struct stream *stream = cursor->heap[0];
-    if (!(stream->code ? advance_both(stream) : advance_stream(stream)))
+    if (!(stream->code ? advance_both(cursor, stream) : advance_stream(cursor, stream)))
         cursor->heap[0] = cursor->heap[--cursor->count];
     if (cursor->count > 1)
         sift_down(cursor, 0);
@@ -233,7 +270,8 @@ void ct_trace_cursor_skip(struct ct_trace_cursor *cursor, size_t thread, uint64_
         if (stream->thread != thread || stream->code || sequence <= stream->sequence)
             continue;
         stream->sequence = sequence;
-        if (!fill_buffer(stream))
+        stop_ahead(cursor, stream);
+        if (!fill_buffer(cursor, stream))
             cursor->heap[i] = cursor->heap[--cursor->count];
         break;
     }
@@ -241,11 +279,15 @@ void ct_trace_cursor_skip(struct ct_trace_cursor *cursor, size_t thread, uint64_
         sift_down(cursor, i);
 }
 
+void ct_trace_cursor_alone(struct ct_trace_cursor *cursor) {
+    cursor->aheads = 0;
+}
+
 bool ct_trace_cursor_next(struct ct_trace_cursor *cursor, struct ct_trace_event *event) {
     if (!cursor->count)
         return false;
-    const struct stream *stream = cursor->heap[0];
-    const struct atf_index_event *raw = &stream->events[stream->at];
+    struct stream *stream = cursor->heap[0];
+    const struct atf_index_event *raw = &stream->block.events[stream->at];
     *event = (struct ct_trace_event){.timestamp_ns = raw->timestamp_ns,
                                      .function_id = raw->function_id,
                                      .thread = stream->thread,
@@ -253,7 +295,12 @@ bool ct_trace_cursor_next(struct ct_trace_cursor *cursor, struct ct_trace_event 
                                      .kind = raw->event_kind,
                                      .depth = raw->call_depth,
                                      .detail = raw->detail_seq};
-    go_on(cursor);
+    if (cursor->count > 1 || stream->code || stream->at + 1 == stream->block.count) {
+        go_on(cursor);
+        return true;
+    }
+    stream->sequence++;
+    stream->time = stream->block.events[++stream->at].timestamp_ns;
     return true;
 }
 
@@ -280,7 +327,8 @@ void ct_trace_cursor_close(struct ct_trace_cursor *cursor) {
     if (!cursor)
         return;
     for (size_t i = 0; i < cursor->stream_count; i++) {
-        free(cursor->streams[i].events);
+        ct_ahead_close(cursor->streams[i].ahead);
+        free(cursor->streams[i].block.events);
         ct_code_reader_close(cursor->streams[i].code);
     }
     free(cursor->streams);

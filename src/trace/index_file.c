@@ -283,6 +283,15 @@ uint64_t ct_index_skip(const struct ct_index *index, uint64_t sequence) {
     return index->end;
 }
 
+uint64_t ct_index_block_end(const struct ct_index *index, uint64_t sequence, uint64_t most) {
+    const struct ct_index_part *part = part_at(index, sequence);
+    if (!part)
+        return ct_index_skip(index, sequence);
+    if (part->packed)
+        return ct_packed_skip(part, sequence);
+    return part->end - sequence > most ? sequence + most : part->end;
+}
+
 /* ---- by time ---- */
 
 static uint64_t search_raw(struct ct_index_part *part, uint64_t time_ns) {

@@ -6,11 +6,13 @@
  * alone. All events come back exactly as they were: what does not match the pattern is an odd event too. */
 #include "trace/packed_block.h"
 #include "trace/crc32.h"
+#include "trace/pack_pool.h"
 #include "trace/packed_columns.h"
 #include <lz4.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SLOTS         (2 * CT_PACK_EVENTS)
 #define SHAPE_BYTES   (3 * CT_PACK_EVENTS)
@@ -19,7 +21,7 @@
 #define NAME_BYTES    (10 * CT_PACK_EVENTS + 10)
 #define COLUMN_HEADS  64
 #define LEAST_TO_PACK 48 /* smallest column to compress */
-#define KEEP          4  /* packers kept for their next use */
+#define KEEP          12 /* packers kept for their next use: what a writer and the pool have at work */
 
 struct slot {
     uint64_t id;
@@ -34,7 +36,7 @@ struct ct_pack {
     uint64_t last_id;
     uint8_t *name, *odd;
     struct slot slots[SLOTS];
-    uint64_t stack[CT_PACK_EVENTS];
+    uint64_t stack[CT_PACK_EVENTS], expected[1 + CT_PACK_EVENTS]; /* see struct ct_pack_columns */
     uint8_t names[NAME_BYTES];
     uint8_t shape[SHAPE_BYTES], time[TIME_BYTES], odds[ODD_BYTES];
     uint8_t out[sizeof(struct ctp_block) + COLUMN_HEADS + NAME_BYTES + SHAPE_BYTES + TIME_BYTES + ODD_BYTES + 8];
@@ -112,9 +114,10 @@ bool ct_block_intact(const uint8_t *block) {
     return header.payload_crc == ct_crc32(0, block + sizeof header, header.size - sizeof header);
 }
 
-/* Writes a column: its length with a bit for "compressed", the compressed length, the bytes. */
-static uint8_t *put_column(uint8_t *to, const uint8_t *bytes, size_t size) {
-    if (size >= LEAST_TO_PACK) {
+/* Writes a column: its length with a bit for "compressed", the compressed length, the bytes. *plain: is not compressed;
+ * set if that was in vain. */
+static uint8_t *put_column_as(uint8_t *to, const uint8_t *bytes, size_t size, bool *plain) {
+    if (size >= LEAST_TO_PACK && !*plain) {
         uint8_t *body = to + 8; /* the longest head: sizes are below 2^24 */
         int room = (int)(size - size / 16);
         int packed = LZ4_compress_fast((const char *)bytes, (char *)body, (int)size, room, 1);
@@ -125,9 +128,15 @@ static uint8_t *put_column(uint8_t *to, const uint8_t *bytes, size_t size) {
             return to + packed;
         }
     }
+    *plain = true;
     to = ct_varint_put(to, size << 1);
     memcpy(to, bytes, size);
     return to + size;
+}
+
+static uint8_t *put_column(uint8_t *to, const uint8_t *bytes, size_t size) {
+    bool plain = false;
+    return put_column_as(to, bytes, size, &plain);
 }
 
 /* ---- events ---- */
@@ -147,13 +156,17 @@ static uint32_t code_of(struct ct_pack *pack, uint64_t id) {
     }
 }
 
+/* The bytes of a call's shape, as in struct ct_pack_code. */
 static inline uint32_t shape_of(uint32_t code) {
     uint32_t more = code - CTP_CALL_CODES;
-    return code < CTP_CALL_CODES ? CTP_CALL + code : (CTP_LONG + (more >> 8)) | (more & 255) << 8;
+    return code < CTP_CALL_CODES ? CTP_CALL + code : (CTP_LONG + (more >> 8)) | (more & 255) << 8 | 1u << 16;
 }
 
 static inline uint8_t *put_call(uint8_t *shape, uint32_t code) {
-    return ct_pack_shape(shape, shape_of(code), code >= CTP_CALL_CODES);
+    uint32_t bytes = shape_of(code);
+    shape[0] = (uint8_t)bytes;
+    shape[1] = (uint8_t)(bytes >> 8);
+    return shape + 1 + (bytes >> 16);
 }
 
 struct ct_pack_columns *ct_pack_columns(struct ct_pack *pack) {
@@ -163,7 +176,7 @@ struct ct_pack_columns *ct_pack_columns(struct ct_pack *pack) {
 const struct ct_pack_code *ct_pack_note(struct ct_pack *pack, uint32_t key, uint64_t function) {
     struct ct_pack_code *at = ct_pack_code_at(&pack->columns, key);
     uint32_t code = code_of(pack, function);
-    *at = (struct ct_pack_code){function, key, (uint16_t)shape_of(code), code >= CTP_CALL_CODES};
+    *at = (struct ct_pack_code){function, key, shape_of(code)};
     return at;
 }
 
@@ -190,7 +203,10 @@ static void put_odd(struct ct_pack *pack, struct ctp_state *state, const struct 
     if (other)
         p = ct_varint_put(p, event->thread_id);
     pack->odd = ct_varint_put(p, code);
+    bool innermost = event->call_depth + 1 == state->depth;
     ctp_state_odd(state, kind, event->call_depth, event->function_id);
+    if (!innermost) /* calls may have moved */
+        memset(pack->expected + 1, 0, state->used * sizeof *pack->expected);
 }
 
 /* Writes an event that is neither a call nor the expected return. */
@@ -236,9 +252,10 @@ void ct_pack_begin(struct ct_pack *pack, uint32_t tid) {
     c->shape = pack->shape;
     c->time = pack->time;
     c->state = (struct ctp_state){.stack = pack->stack};
+    c->expected = pack->expected;
     c->count = 0;
     c->tid = tid;
-    c->after_call = c->has_codes = false;
+    c->after_call = c->has_codes = c->plain_times = false;
     pack->id_count = 0;
     pack->last_id = 0;
     pack->name = pack->names;
@@ -260,6 +277,8 @@ static void put_event(struct ct_pack *pack, const struct atf_index_event *event)
     } else {
         c->shape = put_unexpected(pack, c->shape, event);
     }
+    if (call)
+        c->expected[state->used] = 0;
     c->after_call = call;
 }
 
@@ -272,8 +291,12 @@ void ct_pack_put(struct ct_pack *pack, const struct atf_index_event *event) {
     put_event(pack, event);
 }
 
+unsigned ct_pack_delay_us;
+
 const uint8_t *ct_pack_end(struct ct_pack *pack, uint64_t first_seq, size_t *size) {
-    const struct ct_pack_columns *c = &pack->columns;
+    struct ct_pack_columns *c = &pack->columns;
+    if (ct_pack_delay_us)
+        usleep(ct_pack_delay_us);
     struct ctp_block header = {.type = CTP_EVENTS,
                                .count = c->count,
                                .first_seq = first_seq,
@@ -285,7 +308,8 @@ const uint8_t *ct_pack_end(struct ct_pack *pack, uint64_t first_seq, size_t *siz
     uint8_t *p = ct_varint_put(pack->out + sizeof header, pack->id_count);
     p = put_column(p, pack->names, (size_t)(pack->name - pack->names));
     p = put_column(p, pack->shape, (size_t)(c->shape - pack->shape));
-    p = put_column(p, pack->time, (size_t)(c->time - pack->time));
+    c->stiff_times = c->plain_times;
+    p = put_column_as(p, pack->time, (size_t)(c->time - pack->time), &c->stiff_times);
     p = put_column(p, pack->odds, (size_t)(pack->odd - pack->odds));
     *size = ct_pack_seal(pack->out, (size_t)(p - pack->out));
     return pack->out;

@@ -18,19 +18,33 @@
 struct ct_pack_code {
     uint64_t function;
     uint32_t key;
-    uint16_t shape; /* bytes in the column of shapes, the first one lowest */
-    uint16_t wide;  /* 1: there are two bytes */
+    uint32_t bytes; /* in the column of shapes, the first one lowest; bit 16: there are two */
+};
+
+/* A block on its way through pack_pool.c, and out of it. */
+struct ct_pack_job {
+    struct ct_pack *next;
+    uint64_t first_seq;
+    const uint8_t *block;
+    size_t size;
+    bool done;
 };
 
 struct ct_pack_columns {
     uint8_t *shape, *time; /* where the next event goes */
     uint64_t first_ns, last_ns;
     struct ctp_state state;
+    /* For the caller: what it expects as the end of each open call of the block, from 1 on. 0: ct_pack_put took the
+     * call, or another one in its place. */
+    uint64_t *expected;
     uint32_t count; /* events so far */
     uint32_t tid;
     uint32_t first_depth; /* frames open before the first event */
     bool after_call;
-    bool has_codes; /* codes[] is of this block; see ct_pack_use_codes */
+    bool has_codes;   /* codes[] is of this block; see ct_pack_use_codes */
+    bool plain_times; /* set it before ct_pack_end: times are not compressed, which takes most of its time */
+    bool stiff_times; /* after ct_pack_end: compressing them was in vain */
+    struct ct_pack_job job;
     struct ct_pack_code codes[CT_PACK_CODES];
 };
 
@@ -65,13 +79,6 @@ static inline uint8_t *ct_pack_time(uint8_t *p, uint64_t delta) {
     uint32_t first = wide ? CTP_TIME_SHORT + (over >> 8) : (uint32_t)delta;
     p[0] = (uint8_t)first;
     p[1] = (uint8_t)over;
-    return p + 1 + wide;
-}
-
-/* Writes a code of two bytes, of which the second may not count. */
-static inline uint8_t *ct_pack_shape(uint8_t *p, uint32_t shape, uint32_t wide) {
-    p[0] = (uint8_t)shape;
-    p[1] = (uint8_t)(shape >> 8);
     return p + 1 + wide;
 }
 

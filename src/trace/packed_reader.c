@@ -338,6 +338,7 @@ void ct_packed_free(struct ct_packed *packed) {
     free(packed->links);
     free(packed->link_reach);
     free(packed->read_links);
+    free(packed->clean_ns);
     free(packed);
 }
 
@@ -411,6 +412,8 @@ static bool begin_block(struct ct_index *index, struct ct_index_part *part, size
     uint8_t *block = ct_packed_block(part, entry);
     index->unpacked = NULL;
     bool good = block && ct_unpack_begin(&index->unpack, block, part->thread_id) == 0;
+    if (good)
+        memcpy(&index->unpacked_header, block, BLOCK);
     free(block);
     if (!good)
         return false;
@@ -518,6 +521,25 @@ size_t ct_packed_read(struct ct_index *index, struct ct_index_part *part, uint64
     }
     index->damaged++;
     return 0;
+}
+
+bool ct_packed_is_clean(const struct ct_index *index, uint64_t first, uint64_t end) {
+    static const uint8_t zero[sizeof index->unpacked_header.reserved];
+    const struct ctp_block *header = &index->unpacked_header;
+    const struct ct_unpack *unpack = &index->unpack;
+    return index->unpacked && header->first_seq == first && header->first_seq + header->count == end &&
+           unpack->next_seq == end && unpack->shape == unpack->shape_end && unpack->time == unpack->time_end &&
+           unpack->odd == unpack->odd_end && unpack->last_ns == header->time_last_ns &&
+           !memcmp(header->reserved, zero, sizeof zero);
+}
+
+void ct_packed_note_clean(struct ct_index_part *part, uint64_t first, uint64_t last_ns) {
+    struct ct_packed *packed = part->packed;
+    size_t block = find_position(packed, first);
+    if (!packed->clean_ns)
+        packed->clean_ns = calloc(packed->block_count, sizeof *packed->clean_ns);
+    if (packed->clean_ns && block < packed->block_count && packed->blocks[block].first_seq == first)
+        packed->clean_ns[block] = last_ns;
 }
 
 uint64_t ct_packed_search(struct ct_index *index, struct ct_index_part *part, uint64_t time_ns) {

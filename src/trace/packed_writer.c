@@ -4,7 +4,6 @@
  * Each write becomes blocks at the end of the file at once: nothing waits until a block is full. Small blocks that
  * follow each other are merged now and then (packed_merge.c). They begin at `loose`. */
 #include "trace/buffers.h"
-#include "trace/packed_columns.h"
 #include "trace/packed_out.h"
 #include "trace/sink.h"
 #include <errno.h>
@@ -205,17 +204,16 @@ static int packed_write(void *sink, const struct atf_index_event *events, size_t
     return error;
 }
 
-static int packed_write_block(void *sink, struct ct_pack *pack) {
+static int packed_write_block(void *sink, const struct ct_pack *pack, const uint8_t *block, size_t size) {
     struct ct_packed_out *packed = sink;
-    size_t size;
+    struct ctp_block header;
+    memcpy(&header, block, sizeof header);
     int error = use_file(packed);
     if (error)
         return error;
-    error = make_room(packed, ct_pack_columns(pack)->first_ns);
-    if (!error) {
-        const uint8_t *block = ct_pack_end(pack, packed->next_seq, &size);
+    error = make_room(packed, header.time_first_ns);
+    if (!error)
         error = write_block(packed, pack, block, size);
-    }
     rest_file(packed);
     return error;
 }

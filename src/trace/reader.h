@@ -57,6 +57,7 @@ struct ct_index {
     struct ct_unpack unpack;
     const struct ct_index_part *unpacked;
     size_t unpacked_block;
+    struct ctp_block unpacked_header;
     uint64_t damaged; /* blocks that could not be read so far */
 };
 
@@ -69,6 +70,8 @@ void ct_index_close(struct ct_index *index);
 size_t ct_index_read(struct ct_index *index, uint64_t sequence, struct atf_index_event *events, size_t count);
 /* Nothing can be read at `sequence`: returns the next position that may be readable; index->end: none. */
 uint64_t ct_index_skip(const struct ct_index *index, uint64_t sequence);
+/* Where the block ends that contains `sequence`, or the hole; of a raw file: after `most` events at most. */
+uint64_t ct_index_block_end(const struct ct_index *index, uint64_t sequence, uint64_t most);
 /* Position of the first event at or after the time. */
 uint64_t ct_index_search(struct ct_index *index, uint64_t time_ns);
 
@@ -83,9 +86,10 @@ struct ct_packed {
     uint64_t *link_reach;       /* [i]: highest position + 1 of blocks 0 to i */
     struct ct_link *read_links; /* links of the block that was read last */
     size_t read_count;
-    size_t read_block; /* plus one; 0: none */
-    uint64_t missing;  /* positions that no block contains */
-    bool bad_table;    /* it has a footer, but the footer or its tables are wrong */
+    size_t read_block;  /* plus one; 0: none */
+    uint64_t *clean_ns; /* for verify, by block: time of the last event where the block is clean, else 0; may be NULL */
+    uint64_t missing;   /* positions that no block contains */
+    bool bad_table;     /* it has a footer, but the footer or its tables are wrong */
     struct ctp_footer footer;
     bool has_footer;
     uint64_t size; /* of the file, when we looked at it */
@@ -99,6 +103,10 @@ void ct_packed_free(struct ct_packed *packed);
 size_t ct_packed_read(struct ct_index *index, struct ct_index_part *part, uint64_t sequence,
                       struct atf_index_event *events, size_t count);
 uint64_t ct_packed_skip(const struct ct_index_part *part, uint64_t sequence);
+/* True when the events from `first` to `end`, which were just read, are a whole block, and all that the block has. */
+bool ct_packed_is_clean(const struct ct_index *index, uint64_t first, uint64_t end);
+/* Notes that the block that begins at `first` is clean. */
+void ct_packed_note_clean(struct ct_index_part *part, uint64_t first, uint64_t last_ns);
 /* Position of the first event at or after the time, part->end: none. The file is in use. */
 uint64_t ct_packed_search(struct ct_index *index, struct ct_index_part *part, uint64_t time_ns);
 /* Like ct_trace_open_calls; the file is not in use. */
@@ -217,6 +225,8 @@ struct ct_trace {
     size_t process_count, thread_count, module_count;
     bool mangled;
     struct ct_summary_limits summary;
+    unsigned jobs;        /* processors to use at most; 0: all */
+    uint64_t ahead_least; /* for tests: instead of CT_AHEAD_LEAST, on one processor too; 0: as usual */
 };
 
 /* All threads merged by time, each from its own position on (by index; a position after its end gives no events). */
@@ -227,6 +237,9 @@ int ct_trace_cursor_open_thread_at(struct ct_trace_cursor **out, struct ct_trace
                                    uint64_t sequence);
 /* Leaves out the events of a thread before the position. */
 void ct_trace_cursor_skip(struct ct_trace_cursor *cursor, size_t thread, uint64_t sequence);
+
+/* Nobody reads ahead for it from now on (ahead.h): the other processors have work. */
+void ct_trace_cursor_alone(struct ct_trace_cursor *cursor);
 
 /* True when the thread has a file of code. */
 bool ct_trace_has_code(const struct ct_trace *trace, size_t thread);

@@ -23,8 +23,8 @@ struct ct_sink_kind {
     int (*open)(void **sink, const struct ct_sink_options *options);
     /* *done: number of events in files: all, or those before a failure. */
     int (*write)(void *sink, const struct atf_index_event *events, size_t count, size_t *done);
-    /* Ends the block and writes it: all of its events, or none. NULL: these files have no blocks. */
-    int (*write_block)(void *sink, struct ct_pack *block);
+    /* Writes a block that the packer has ended: all of its events, or none. NULL: these files have no blocks. */
+    int (*write_block)(void *sink, const struct ct_pack *pack, const uint8_t *block, size_t size);
     /* Links events that were written. Sorts `links`. */
     int (*link)(void *sink, struct ct_link *links, size_t count);
     /* Completes the file if possible, and frees the sink. */

@@ -5,6 +5,7 @@
  * of its call, plus one. How often there is a start depends on what it costs: all starts together are at most a
  * hundredth of the index files. */
 #include "base/grow.h"
+#include "trace/ahead.h"
 #include "trace/crc32.h"
 #include "trace/summary_internal.h"
 #include "trace/timeline.h"
@@ -57,6 +58,8 @@ struct builder {
     size_t saved_count, saved_room;
     uint64_t bytes, span_bytes; /* of blocks before the current one; of those in the span */
     uint64_t different;         /* functions in spans, summed up */
+    struct ct_ahead *ahead;     /* NULL: nobody reads ahead */
+    struct ct_ahead_block read; /* events */
 };
 
 /* ---- calls ---- */
@@ -236,24 +239,24 @@ static void on_call(struct builder *b, struct cts_span *span) {
 
 static void on_end(struct builder *b, struct cts_span *span) {
     bool left = b->event.kind == CT_TRACE_EXCEPTION;
-    struct ct_frame frame;
     if (left && b->event.function_id == 0) {
         span->signals++;
         set_bit(b, ct_summary_bit(0));
         return;
     }
-    if (!ct_frames_end(&b->frames, &b->event, &frame)) {
+    const struct ct_frame *frame = ct_frames_close(&b->frames, &b->event);
+    if (!frame) {
         (void)function_of(b, b->event.function_id);
         return;
     }
-    uint64_t duration = ct_frames_duration(&b->frames, &frame, b->event.timestamp_ns);
+    uint64_t duration = ct_frames_duration(&b->frames, frame, b->event.timestamp_ns);
     if (!span->ends++ || duration > span->longest_ns) {
         span->longest_ns = duration;
         span->longest_seq = b->event.sequence;
-        span->longest_function = frame.function;
+        span->longest_function = frame->function;
     }
-    set_bit(b, ct_summary_bit(frame.function));
-    end_call(b, &frame, left ? CTS_LEFT : CTS_RETURNED);
+    set_bit(b, ct_summary_bit(frame->function));
+    end_call(b, frame, left ? CTS_LEFT : CTS_RETURNED);
 }
 
 static void pass_gaps(struct builder *b) {
@@ -321,15 +324,27 @@ static bool is_full(const struct builder *b) {
            count >= SPAN_FACTOR * SPAN_EVENTS;
 }
 
+/* Reads events into b->read. */
+static size_t read_events(struct builder *b, uint64_t at, uint64_t left) {
+    struct ct_ahead_block *read = &b->read;
+    read->count = 0;
+    if (ct_ahead_take(b->ahead, at, read))
+        return read->count < left ? read->count : (size_t)left;
+    if (!ct_grow(&read->events, &read->room, BATCH - 1, sizeof *read->events, BATCH)) {
+        b->failed = true;
+        return 0;
+    }
+    return ct_index_read(b->index, at, read->events, left < BATCH ? (size_t)left : BATCH);
+}
+
 static void read_block(struct builder *b, const struct block *block) {
-    struct atf_index_event events[BATCH];
     bool new_span = is_full(b);
     size_t count;
     for (uint64_t at = block->first; at < block->end && !b->failed; at += count) {
-        uint64_t left = block->end - at;
-        count = ct_index_read(b->index, at, events, left < BATCH ? (size_t)left : BATCH);
+        count = read_events(b, at, block->end - at);
         if (!count) /* damaged */
             break;
+        const struct atf_index_event *events = b->read.events;
         for (size_t i = 0; i < count && !b->failed; i++, new_span = false) {
             b->event = (struct ct_trace_event){.timestamp_ns = events[i].timestamp_ns,
                                                .function_id = events[i].function_id,
@@ -436,6 +451,7 @@ static void free_builder(struct builder *b) {
     free(b->calls);
     free(b->starts);
     free(b->saved);
+    free(b->read.events);
 }
 
 int ct_summary_build(const struct ct_summary_source *source, uint8_t **bytes, size_t *size) {
@@ -455,8 +471,10 @@ int ct_summary_build(const struct ct_summary_source *source, uint8_t **bytes, si
     }
     ct_frames_begin(&b.frames, b.facts->complete, on_lost, &b);
     b.frames.timeline = &timeline;
+    b.ahead = ct_ahead_open(source->trace, source->thread, b.index->first);
     for (size_t i = 0; i < count && !b.failed; i++)
         read_block(&b, &blocks[i]);
+    ct_ahead_close(b.ahead);
     free(blocks);
     ct_timeline_close(&timeline);
     uint32_t function_count;

@@ -5,6 +5,7 @@
 #include "isa/machine.h"
 #include "trace/buffers.h"
 #include "trace/file.h"
+#include "trace/pack_pool.h"
 #include "trace/packed_columns.h"
 #include "trace/sink.h"
 #include "trace/writer.h"
@@ -12,11 +13,14 @@
 #include <contrail/status.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #define EVENT      sizeof(struct atf_index_event)
 #define LINKS      512u /* links that wait at most */
 #define MANY_LINKS 128u /* worth a write of their own when one happens anyway */
+#define MOST       8u   /* blocks that are not written yet, at most */
+#define PLAIN      15u  /* blocks whose times are left as they are after one whose times did not shrink */
 
 struct ct_thread_writer {
     const struct ct_sink_kind *kind;
@@ -27,6 +31,8 @@ struct ct_thread_writer {
 
     uint64_t committed, dropped;
     int error; /* errno of the first failure */
+    void (*writing)(void *arg, bool begins);
+    void *writing_arg;
 
     struct ct_link *links; /* links that are in no file yet */
     size_t link_count;
@@ -37,9 +43,18 @@ struct ct_thread_writer {
     unsigned lent_class;           /* of the borrowed buffer */
     struct atf_index_event few[8]; /* when there is no memory */
 
-    struct ct_pack *block; /* borrowed: events that are packed already, after those of the buffer; NULL: none */
     uint32_t tid;
+    bool hurried;
+    unsigned plain_blocks;       /* whose times are not worth a try to compress them: it was in vain */
+    struct ct_pack *block;       /* borrowed: events that are packed already, after those of the buffer; NULL: none */
+    struct ct_pack *ended[MOST]; /* blocks before it: ended, or in the pool. The oldest one is first */
+    size_t ended_count;
 };
+
+static void note_writing(const struct ct_thread_writer *writer, bool begins) {
+    if (writer->writing)
+        writer->writing(writer->writing_arg, begins);
+}
 
 /* ---- events ---- */
 
@@ -47,8 +62,10 @@ static void empty_buffer(struct ct_thread_writer *writer) {
     size_t done = 0;
     if (!writer->used)
         return;
+    note_writing(writer, true);
     if (!writer->error)
         writer->error = writer->kind->write(writer->sink, writer->buffer, writer->used, &done);
+    note_writing(writer, false);
     writer->dropped += writer->used - done;
     writer->used = 0;
 }
@@ -70,22 +87,59 @@ static void borrow_buffer(struct ct_thread_writer *writer) {
     }
 }
 
-/* Writes the block, and gives it back. */
-static void end_block(struct ct_thread_writer *writer) {
-    if (!writer->block)
-        return;
-    uint32_t count = ct_pack_columns(writer->block)->count;
-    if (count && !writer->error)
-        writer->error = writer->kind->write_block(writer->sink, writer->block);
+/* ---- blocks ---- */
+
+/* Writes the oldest block, once it is complete. */
+static void write_oldest(struct ct_thread_writer *writer) {
+    struct ct_pack *pack = writer->ended[0];
+    struct ct_pack_columns *c = ct_pack_columns(pack);
+    ct_pack_pool_wait(pack);
+    if (!c->plain_times && c->stiff_times && c->count == CT_PACK_EVENTS)
+        writer->plain_blocks = PLAIN;
+    note_writing(writer, true);
+    if (!writer->error)
+        writer->error = writer->kind->write_block(writer->sink, pack, c->job.block, c->job.size);
+    note_writing(writer, false);
     if (writer->error)
-        writer->dropped += count;
+        writer->dropped += c->count;
+    ct_pack_give(pack);
+    writer->ended_count--;
+    memmove(writer->ended, writer->ended + 1, writer->ended_count * sizeof *writer->ended);
+}
+
+/* Ends the block. A full one may be compressed by another thread meanwhile. */
+static void end_block(struct ct_thread_writer *writer) {
+    struct ct_pack *pack = writer->block;
+    struct ct_pack_columns *c = ct_pack_columns(pack);
+    uint64_t first_seq = writer->committed - c->count;
+    if (writer->ended_count == MOST)
+        write_oldest(writer);
+    c->plain_times = writer->plain_blocks != 0;
+    writer->plain_blocks -= writer->plain_blocks != 0;
+    if (c->count < CT_PACK_EVENTS || writer->error || !ct_pack_pool_give(pack, first_seq)) {
+        c->plain_times |= writer->hurried;
+        c->job = (struct ct_pack_job){.done = true};
+        c->job.block = ct_pack_end(pack, first_seq, &c->job.size);
+    }
+    writer->ended[writer->ended_count++] = pack;
+    writer->block = NULL;
+}
+
+static void write_blocks(struct ct_thread_writer *writer) {
+    if (writer->block && ct_pack_columns(writer->block)->count)
+        end_block(writer);
+    while (writer->ended_count)
+        write_oldest(writer);
     ct_pack_give(writer->block);
     writer->block = NULL;
 }
 
 struct ct_pack *ct_thread_writer_block(struct ct_thread_writer *writer, size_t *room) {
-    if (writer->block && ct_pack_columns(writer->block)->count == CT_PACK_EVENTS)
+    if (writer->block && ct_pack_columns(writer->block)->count == CT_PACK_EVENTS) {
         end_block(writer);
+        while (writer->ended_count && ct_pack_pool_is_done(writer->ended[0]))
+            write_oldest(writer);
+    }
     if (!writer->block && writer->kind->write_block && !writer->error) {
         empty_buffer(writer);
         if ((writer->block = ct_pack_take()))
@@ -95,12 +149,16 @@ struct ct_pack *ct_thread_writer_block(struct ct_thread_writer *writer, size_t *
     return writer->block;
 }
 
+void ct_thread_writer_hurry(struct ct_thread_writer *writer, bool hurry) {
+    writer->hurried = hurry;
+}
+
 void ct_thread_writer_packed(struct ct_thread_writer *writer, size_t count) {
     writer->committed += count;
 }
 
 struct atf_index_event *ct_thread_writer_reserve(struct ct_thread_writer *writer, size_t *room) {
-    end_block(writer);
+    write_blocks(writer);
     if (writer->buffer && writer->used == writer->room) {
         empty_buffer(writer);
         if (writer->size_class + 1 < CT_BUFFER_CLASSES) {
@@ -128,9 +186,11 @@ void ct_thread_writer_commit(struct ct_thread_writer *writer, size_t count) {
 /* Writes links after their events. */
 static void write_links(struct ct_thread_writer *writer) {
     empty_buffer(writer);
-    end_block(writer);
+    write_blocks(writer);
+    note_writing(writer, true);
     if (writer->link_count && !writer->error)
         writer->error = writer->kind->link(writer->sink, writer->links, writer->link_count);
+    note_writing(writer, false);
     writer->link_count = 0;
     free(writer->links);
     writer->links = NULL;
@@ -151,7 +211,7 @@ int ct_thread_writer_flush(struct ct_thread_writer *writer) {
     if (writer->size_class && writer->used < writer->room / 4)
         writer->size_class--;
     empty_buffer(writer);
-    end_block(writer);
+    write_blocks(writer);
     if (writer->link_count >= MANY_LINKS)
         write_links(writer);
     return_buffer(writer);
@@ -171,6 +231,8 @@ static int open_writer(struct ct_thread_writer *writer, struct ct_place *process
                        const struct ct_trace_format *format) {
     writer->place = ct_place_hold(process);
     writer->tid = tid;
+    writer->writing = format->writing;
+    writer->writing_arg = format->writing_arg;
     int error = ct_file_thread_directory(process, id, &writer->directory);
     if (error)
         return error;

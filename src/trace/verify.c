@@ -7,6 +7,7 @@
  * another thread. Each kind of problem is reported a few times per thread, then counted. */
 #include "isa/machine.h"
 #include "base/grow.h"
+#include "trace/ahead.h"
 #include "trace/code_file.h"
 #include "trace/crc32.h"
 #include "trace/depths.h"
@@ -22,7 +23,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BATCH        4096
+#define BATCH        8192
+#define KNOWN        1024 /* functions, a power of two */
 #define REPORT_LIMIT 5
 #define GAP_LIMIT    4096 /* a recorder lists no more per thread: the last one includes all that follow */
 
@@ -54,6 +56,12 @@ struct frames {
     bool others_unknown; /* some of these calls may not have been seen */
 };
 
+/* What events need to know of a function. */
+struct known {
+    uint64_t function;
+    bool looked, exists, entry_only;
+};
+
 struct thread_check {
     struct verifier *verifier;
     struct trace_thread *thread;
@@ -66,7 +74,9 @@ struct thread_check {
     struct frames frames;
     bool lenient;    /* the next event's depth may be anything */
     bool after_hole; /* events before it cannot be read, or were deleted */
-    struct atf_index_event events[BATCH];
+    struct known known[KNOWN];
+    struct ct_ahead *ahead; /* NULL: nobody reads ahead */
+    struct ct_ahead_block block;
 };
 
 __attribute__((format(printf, 2, 3))) static void complain(struct verifier *verifier, const char *format, ...) {
@@ -246,8 +256,17 @@ static void look_for_gap(struct thread_check *check) {
     }
 }
 
+static const struct known *look_up(struct thread_check *check, uint64_t id) {
+    struct known *known = &check->known[(id ^ id >> 32) % KNOWN];
+    if (known->looked && known->function == id)
+        return known;
+    const struct ct_trace_function *function =
+        ct_trace_function(check->verifier->trace, check->thread->info.process, id);
+    *known = (struct known){id, true, function != NULL, function && function->entry_only};
+    return known;
+}
+
 static void check_event(struct thread_check *check, const struct atf_index_event *event, uint32_t thread_id) {
-    const struct ct_trace_function *function = NULL;
     if (event->timestamp_ns < check->last_time)
         report_problem(check, P_TIME, "is %" PRIu64 " ns earlier than the one before it",
                        check->last_time - event->timestamp_ns);
@@ -263,12 +282,12 @@ static void check_event(struct thread_check *check, const struct atf_index_event
     look_for_gap(check);
     if (event->event_kind == ATF_EXCEPTION && !event->function_id)
         return; /* a signal: it closes no frame */
-    function = ct_trace_function(check->verifier->trace, check->thread->info.process, event->function_id);
-    if (!function)
+    const struct known *function = look_up(check, event->function_id);
+    if (!function->exists)
         report_problem(check, P_FUNCTION, "names function %" PRIx64 ", which symbols does not know",
                        event->function_id);
     if (event->event_kind == ATF_CALL)
-        check_call(check, event, function && function->entry_only);
+        check_call(check, event, function->entry_only);
     else
         check_leave(check, event);
 }
@@ -381,26 +400,43 @@ static void pass_hole(struct thread_check *check, const struct ct_index_part *pa
     check->after_hole = true;
 }
 
-static void check_part(struct thread_check *check, size_t number, bool finished) {
+/* Reads events at check->sequence into the block; 0: there are none. */
+static size_t read_events(struct thread_check *check, struct ct_index_part *part) {
     struct ct_index *index = &check->thread->index;
-    struct ct_index_part *part = index->parts[number];
+    struct ct_ahead_block *block = &check->block;
+    uint64_t left = part->end - check->sequence;
+    block->count = 0;
+    if (ct_ahead_take(check->ahead, check->sequence, block))
+        return block->count < left ? block->count : (size_t)left;
+    if (!ct_grow(&block->events, &block->room, BATCH - 1, sizeof *block->events, BATCH))
+        return 0;
+    block->count = ct_index_read(index, check->sequence, block->events, left < BATCH ? (size_t)left : BATCH);
+    block->clean = part->packed && ct_packed_is_clean(index, check->sequence, check->sequence + block->count);
+    return block->count;
+}
+
+static void check_part(struct thread_check *check, size_t number, bool finished) {
+    struct ct_index_part *part = check->thread->index.parts[number];
     struct range range = {0};
     char name[768];
     snprintf(name, sizeof name, "%s/thread_%u/%s", check->directory, check->thread->info.id, part->name);
     check->after_hole |= part->segment && check->sequence != part->first;
     for (check->sequence = part->first; check->sequence < part->end;) {
-        uint64_t left = part->end - check->sequence;
-        size_t count = ct_index_read(index, check->sequence, check->events, left < BATCH ? (size_t)left : BATCH);
+        size_t count = read_events(check, part);
         if (!count) {
             pass_hole(check, part, name);
             continue;
         }
+        const struct atf_index_event *events = check->block.events;
         if (check->sequence == part->first)
-            range.first = check->events[0].timestamp_ns;
-        range.last = check->events[count - 1].timestamp_ns;
-        range.crc = ct_crc32(range.crc, check->events, count * sizeof *check->events);
+            range.first = events[0].timestamp_ns;
+        range.last = events[count - 1].timestamp_ns;
+        if (!part->packed)
+            range.crc = ct_crc32(range.crc, events, count * sizeof *events);
+        else if (check->block.clean)
+            ct_packed_note_clean(part, check->sequence, range.last);
         for (size_t i = 0; i < count; i++, check->sequence++)
-            check_event(check, &check->events[i], part->thread_id);
+            check_event(check, &events[i], part->thread_id);
     }
     if (part->packed)
         ct_verify_packed(part, name, finished, tell_packed, check->verifier);
@@ -507,7 +543,7 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
     const struct trace_process *process = &verifier->trace->processes[thread->info.process];
     struct frames frames = check->frames;
     bool complete = process->info.complete;
-    memset(check, 0, offsetof(struct thread_check, events));
+    memset(check, 0, offsetof(struct thread_check, block));
     check->verifier = verifier;
     check->thread = thread;
     check->directory = process->directory;
@@ -524,8 +560,10 @@ static void check_thread(struct verifier *verifier, struct thread_check *check, 
     /* A full disk may have had no room for footers. */
     const struct ct_json_node *reason = ct_json_get(ct_json_root(process->manifest), "end", "reason", NULL);
     bool finished = complete && strcmp(ct_json_text(reason, ""), "disk") != 0;
+    check->ahead = ct_ahead_open(verifier->trace, (size_t)(thread - verifier->trace->threads), thread->index.first);
     for (size_t i = 0; i < thread->index.part_count; i++)
         check_part(check, i, finished);
+    ct_ahead_close(check->ahead);
     for (size_t i = 0; i < check->frames.known.count; i++)
         add_function(&verifier->open, check->frames.known.functions[i]);
     for (size_t i = 0; i < check->frames.others.capacity; i++)
@@ -646,6 +684,7 @@ int ct_trace_verify_some(struct ct_trace *trace, bool (*wanted)(void *arg, size_
     }
     free(check->frames.known.functions);
     ct_depths_free(&check->frames.others);
+    free(check->block.events);
     free(check);
     free(verifier.open.functions);
     free(verifier.orphans.functions);

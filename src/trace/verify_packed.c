@@ -157,8 +157,14 @@ void ct_verify_packed(struct ct_index_part *part, const char *name, bool finishe
         return;
     }
     check_header(&check);
-    for (size_t i = 0; i < packed->block_count; i++)
-        check_block(&check, &packed->blocks[i]);
+    for (size_t i = 0; i < packed->block_count; i++) {
+        if (packed->clean_ns && packed->clean_ns[i]) { /* when its events were read */
+            check.events += packed->blocks[i].count;
+            check.time_last = packed->clean_ns[i];
+        } else {
+            check_block(&check, &packed->blocks[i]);
+        }
+    }
     for (size_t i = 0; i < packed->link_count; i++)
         check_block(&check, &packed->links[i]);
     if (packed->has_footer)

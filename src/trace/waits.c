@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See waits.h. In the manifest a wait is [tid, from_ns, to_ns, reason]; tid 0 is all threads. Waits for memory are many:
- * thread_N/waits has them. */
+/* See waits.h. In the manifest a wait is [tid, from_ns, to_ns, reason]; tid 0 is all threads. Waits for memory are
+ * many: thread_N/waits has them. */
 #include "trace/waits.h"
 #include "base/grow.h"
 #include "trace/switches_file.h"

@@ -38,6 +38,10 @@ struct ct_trace_format {
     struct ct_segments *segments; /* deletes old files (trace/segments.h); NULL: everything stays */
     uint64_t first_seq;           /* raw: position of the first event, for a trace whose older events were deleted */
     uint8_t arch;                 /* of the header, for a trace of another machine; 0: this one */
+    /* Called before and after each write, and what belongs to it: only then does the writer wait for the disk. NULL:
+     * nobody asks. */
+    void (*writing)(void *arg, bool begins);
+    void *writing_arg;
 };
 int ct_thread_writer_open_as(struct ct_thread_writer **out, struct ct_place *process, uint32_t id, uint32_t tid,
                              const struct ct_trace_format *format);
@@ -46,12 +50,14 @@ int ct_thread_writer_open_as(struct ct_thread_writer **out, struct ct_place *pro
  * close. */
 struct atf_index_event *ct_thread_writer_reserve(struct ct_thread_writer *writer, size_t *room);
 void ct_thread_writer_commit(struct ct_thread_writer *writer, size_t count);
-/* Another way for files that have blocks: returns the block to which the next events go, with room for at least one. The
- * caller puts some in (trace/packed_columns.h), then calls ct_thread_writer_packed. Valid until another function of the
- * writer is called. NULL: use ct_thread_writer_reserve. */
+/* Another way for files that have blocks: returns the block to which the next events go, with room for at least one.
+ * The caller puts some in (trace/packed_columns.h), then calls ct_thread_writer_packed. Valid until another function of
+ * the writer is called. NULL: use ct_thread_writer_reserve. */
 struct ct_pack;
 struct ct_pack *ct_thread_writer_block(struct ct_thread_writer *writer, size_t *room);
 void ct_thread_writer_packed(struct ct_thread_writer *writer, size_t count);
+/* From now on, larger files matter less than time. */
+void ct_thread_writer_hurry(struct ct_thread_writer *writer, bool hurry);
 /* Hands everything committed to the kernel and returns the buffer: flush one thread before filling the next where
  * possible, so that memory stays small. CT_ERR_NO_SPACE (disk full), CT_ERR_QUOTA, CT_ERR_FILE_LIMIT, CT_ERR_SYSTEM and
  * others: the first failure is kept, and after it events are dropped. The file ends with a whole event. */

@@ -6,18 +6,14 @@
  * "other clock": the same events with a random part of up to 10 ns in their times, for machines whose counter has steps
  * of that size. Seconds are processor time, including the kernel's: what one core can do, even on a busy machine. Files
  * go to TMPDIR (default /tmp). */
-#include "tests/tools/place_of.h"
 #include "abi/atf.h"
 #include "trace/file.h"
-#include "trace/writer.h"
+#include "trace_bench.h"
 #include "base/json_write.h"
 #include <contrail/session.h>
 #include <contrail/trace.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MADE_UP 4000000u
@@ -25,17 +21,7 @@
 static char directory[300];
 
 static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static uint32_t pick(uint32_t limit) {
-    static uint64_t state = 0x9e3779b97f4a7c15u;
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 33) % limit;
+    return bench_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static void clean(void) {

@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FUNCTIONS = 300, TREES = 200, TREE_CALLS = 40, DEEPEST = 24, ROUNDS = 5, BASE = 12 };
+enum { FUNCTIONS = 300, TREES = 200, TREE_CALLS = 40, DEEPEST = 24, ROUNDS = 3, BASE = 12 };
 
 static double now(void) {
     struct timespec t;
@@ -163,6 +163,42 @@ static double make_report(struct ct_trace *trace, int way) {
     return spent;
 }
 
+static double read_bare(struct ct_trace *trace, int way) {
+    struct ct_trace_cursor *cursor;
+    struct ct_trace_event event;
+    trace->jobs = way == ALL ? 0 : 1;
+    double start = now();
+    must(ct_trace_cursor_open_thread(&cursor, trace, 0, 0), "cursor");
+    while (ct_trace_cursor_next(cursor, &event)) {
+    }
+    ct_trace_cursor_close(cursor);
+    return now() - start;
+}
+
+/* Opens the trace again: what was found to be right once is not looked at again. */
+static double verify(struct ct_trace *trace, int way) {
+    struct ct_trace *fresh;
+    must(ct_trace_open(&fresh, trace->path, NULL, 0), "trace");
+    fresh->jobs = way == ALL ? 0 : 1;
+    double start = now();
+    must(ct_trace_verify(fresh, NULL, NULL), "verify");
+    double spent = now() - start;
+    ct_trace_close(fresh);
+    return spent;
+}
+
+static const struct ct_export_format *format; /* of export_to_nothing */
+
+static double export_to_nothing(struct ct_trace *trace, int way) {
+    const struct ct_export_options options = {.format = format, .fd = open("/dev/null", O_WRONLY | O_CLOEXEC)};
+    struct ct_export_result result;
+    trace->jobs = way == ALL ? 0 : 1;
+    double start = now();
+    must(ct_export_run(trace, &options, &result), format->name);
+    close(options.fd);
+    return now() - start;
+}
+
 /* Measures all ways in turn, so that what else runs disturbs all of them. */
 static void compare(struct ct_trace *trace, double events, const char *what,
                     double (*measure)(struct ct_trace *trace, int way), int first) {
@@ -184,12 +220,21 @@ static void compare(struct ct_trace *trace, double events, const char *what,
 static void measure_all(const char *directory, double events) {
     struct ct_trace *trace;
     must(ct_trace_open(&trace, directory, NULL, 0), "trace");
+    compare(trace, events, "bare cursor", read_bare, ONE);
+    trace->jobs = 0;
     compare(trace, events, "report", make_report, OLD);
+    compare(trace, events, "verify", verify, ONE);
+    for (size_t i = 0; (format = ct_export_format_at(i)); i++) {
+        char what[40];
+        snprintf(what, sizeof what, "export %s", format->name);
+        if (format->kind != CT_EXPORT_DIRECTORY && !(format->flags & (CT_EXPORT_EVENTS | CT_EXPORT_COPY)))
+            compare(trace, events, what, export_to_nothing, ONE);
+    }
     ct_trace_close(trace);
 }
 
 int main(int argc, char **argv) {
-    uint64_t events = (argc > 1 ? strtoull(argv[1], NULL, 10) : 20) * 1000000;
+    uint64_t events = (argc > 1 ? strtoull(argv[1], NULL, 10) : 10) * 1000000;
     bool keep = argc > 3 && !strcmp(argv[2], "--keep");
     const char *root = getenv("TMPDIR");
     char session[200], directory[300], command[300];

@@ -4,7 +4,7 @@
 
     bench_record [--long] [--output DIR] [--only NAME]...
 
-NAME is pair, clock, detail, throw, switch, memory, mark, rate, start or attach. Prints measured figures next to the goals.
+NAME is pair, clock, detail, throw, switch, memory, mark, rate, start or attach. Prints figures next to the goals.
 Ratios are measured in one run; on a busy machine, figures say how busy it was. --long: keeps up the rate for 30 s
 instead of 5 (5 GB on disk during that time). Traces go to DIR (default: a temporary directory) and are removed."""
 import argparse
@@ -145,15 +145,19 @@ def bench_clock(bench):
 def bench_detail(bench):
     command = [WORK, "pair", "30" if bench.long else "10", "200000"]
     kinds = {"--detail off": [], "--stack-bytes 0": [], "--stack-bytes 128": [], "--stack-bytes 512": [],
-             "--vectors": []}
+             "--vectors": [], "--stack-bytes 128 --clock fast": []}
+    stamps = []
     for _ in range(5):  # in turns: what disturbs one disturbs all
         for kind, found in kinds.items():
-            found.append(json.loads(bench.record(command, *kind.split())[0])["pair_best"])
+            run = json.loads(bench.record(command, *kind.split())[0])
+            found.append(run["pair_best"])
+            stamps.append(run["stamps_best"])
             bench.clean()
     index = min(kinds["--detail off"])
     bench.line("call and return with detail, best of each")
     for kind, found in kinds.items():
-        bench.line("  %-46s %9.1f ns   %.2f x" % (kind, min(found), min(found) / index))
+        bench.line("  %-46s %9.1f ns  best, %.1f ns median   %.2f x" %
+                   (kind, min(found), statistics.median(found), min(found) / index))
     reals = [WORK, "reals"] + command[2:]
     found = {kind: min(json.loads(bench.record(reals, *kind.split())[0])["pair_best"] for _ in range(5))
              for kind in ("--stack-bytes 128", "--vectors")}
@@ -161,6 +165,7 @@ def bench_detail(bench):
     bench.line("  %-46s %9.1f ns" % ("floating-point numbers, --stack-bytes 128", found["--stack-bytes 128"]))
     bench.line("  %-46s %9.1f ns" % ("floating-point numbers, --vectors", found["--vectors"]))
     bench.verdict("128 bytes of stack add", min(kinds["--stack-bytes 128"]) - index, 25, "ns")
+    bench.verdict("with them, beyond two timestamps", min(kinds["--stack-bytes 128"]) - min(stamps), 24, "ns")
 
 
 # ---- what an exception costs ----
@@ -356,8 +361,8 @@ def bench_attach(bench):
                (min(m["plan_ns"] for m in manifests) / 1e6))
 
 
-BENCHES = {"pair": bench_pair, "clock": bench_clock, "detail": bench_detail, "throw": bench_throw, "switch": bench_switch,
-           "memory": bench_memory, "mark": bench_mark, "rate": bench_rate,
+BENCHES = {"pair": bench_pair, "clock": bench_clock, "detail": bench_detail, "throw": bench_throw,
+           "switch": bench_switch, "memory": bench_memory, "mark": bench_mark, "rate": bench_rate,
            "start": bench_start, "attach": bench_attach}
 
 

@@ -1,41 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How fast traces are read: events per second of a bare cursor, of report (one worker, and all) and of replay, on a
  * trace of 5 million events in 4 threads; and the memory that a trace ten times as large takes (--large). */
-#include "tests/tools/place_of.h"
 #include "report/functions.h"
 #include "report/replay.h"
-#include "trace/writer.h"
 #include "base/json_write.h"
-#include <stdio.h>
-#include <stdlib.h>
+#include "trace_bench.h"
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 
 enum { THREADS = 4, FUNCTIONS = 2000, DEPTH = 40 };
 
 static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static void must(int status, const char *what) {
-    if (!status)
-        return;
-    fprintf(stderr, "%s: %s\n", what, ct_status_text(status));
-    exit(1);
+    return bench_clock(CLOCK_MONOTONIC);
 }
 
 /* ---- a trace: random calls, mostly of a few functions ---- */
-
-static uint64_t next_random(uint64_t *state) {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
 
 static void write_thread(const char *directory, uint32_t id, uint64_t events) {
     struct ct_thread_writer *writer;
@@ -64,16 +44,8 @@ static void write_thread(const char *directory, uint32_t id, uint64_t events) {
 }
 
 static void write_trace(const char *directory, uint64_t events) {
-    struct ct_symbols_writer *symbols;
     struct ct_json json = {0};
-    char name[64];
-    must(ct_symbols_writer_open(&symbols, place_of(directory)), "symbols");
-    ct_symbols_writer_module(symbols, 1, "/usr/bin/bench", "00", 0x1000);
-    for (uint64_t i = 0; i < FUNCTIONS; i++) {
-        snprintf(name, sizeof name, "function_number_%llu", (unsigned long long)i);
-        ct_symbols_writer_function(symbols, UINT64_C(1) << 32 | i, 0x1000 + 64 * i, 64, name, "", "");
-    }
-    must(ct_symbols_writer_close(symbols), "symbols");
+    write_symbols(directory, FUNCTIONS);
     ct_json_begin(&json, NULL, '{');
     ct_json_bool(&json, "complete", true);
     ct_json_number(&json, "time_start_ns", 1000000000);

@@ -3,7 +3,6 @@
  * and with a summary, side by side; and what the summary costs. Seconds are processor time; the best of three counts.
  *
  * Files go to TMPDIR (default /tmp). */
-#include "tests/tools/place_of.h"
 #include "abi/atf.h"
 #include "base/json_write.h"
 #include "report/calls.h"
@@ -12,13 +11,10 @@
 #include "report/where.h"
 #include "trace/reader.h"
 #include "trace/summary.h"
-#include "trace/writer.h"
+#include "trace_bench.h"
 #include <contrail/session.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #define EVENTS 20000000u
 
@@ -27,27 +23,10 @@ enum { FUNCTIONS = 400, DEPTH = 40, ROUNDS = 3 };
 static char directory[300];
 
 static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static void must(int status, const char *what) {
-    if (!status)
-        return;
-    fprintf(stderr, "%s: %s\n", what, ct_status_text(status));
-    exit(1);
+    return bench_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* ---- a trace ---- */
-
-static uint32_t pick(uint32_t limit) {
-    static uint64_t state = 0x9e3779b97f4a7c15u;
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 33) % limit;
-}
 
 /* Functions call some others; each part of the run has functions of its own. */
 static void write_thread(void) {
@@ -78,16 +57,8 @@ static void write_thread(void) {
 }
 
 static void write_trace(void) {
-    struct ct_symbols_writer *symbols;
     struct ct_json json = {0};
-    char name[64];
-    must(ct_symbols_writer_open(&symbols, place_of(directory)), "symbols");
-    ct_symbols_writer_module(symbols, 1, "/usr/bin/bench", "00", 0x1000);
-    for (uint64_t i = 0; i < FUNCTIONS; i++) {
-        snprintf(name, sizeof name, "function_%llu", (unsigned long long)i);
-        ct_symbols_writer_function(symbols, UINT64_C(1) << 32 | i, 64 * i, 64, name, "", "");
-    }
-    must(ct_symbols_writer_close(symbols), "symbols");
+    write_symbols(directory, FUNCTIONS);
     ct_json_begin(&json, NULL, '{');
     ct_json_bool(&json, "complete", true);
     ct_json_end(&json, '}');

@@ -2,8 +2,9 @@
 /* Where the drain's time goes, in ns per event. Owner: the main thread.
  *
  * "all, memory is full": the events are in shared memory before the drain begins, so nothing waits for a producer.
- * "all, sustained": a producer that needs no time stamps fills chunks as fast as the drain frees them, on another
- * core. Each figure is the best of several rounds. */
+ * "all, sustained": a producer that needs no time stamps fills chunks as fast as the drain frees them, on another core.
+ * "and a worker": with another thread that compresses (trace/pack_pool.h), which needs a third core to be worth it.
+ * Each figure is the best of several rounds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,17 +12,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "../unit/lane_util.h"
+#include "abi/event.h"
 #include "drain_stages.h"
 #include "os/thread.h"
 #include "trace/file.h"
+#include "trace/pack_pool.h"
 #include "trace/packed_block.h"
 
 #define MOST      (2u << 20)
 #define FUNCTIONS 200u
-#define ROUNDS    7
+#define ROUNDS    5
 #define SUSTAINED 16u /* times all events */
 
 struct program {
@@ -148,9 +153,10 @@ static double drain_full(const struct program *p, uint64_t *bytes) {
     return spent / (double)p->count * 1e9;
 }
 
-static double drain_sustained(const struct program *p) {
+static double drain_sustained(const struct program *p, unsigned workers, uint64_t *bytes) {
     struct lane_fixture f;
     prepare(&f, 32u << 20);
+    ct_pack_pool_open(workers); /* the drain's own call changes nothing then */
     struct ct_block *b = lane_thread(&f);
     assert_int_equal(ct_drain_start(&f.drain), 0);
     double start = seconds();
@@ -160,18 +166,25 @@ static double drain_sustained(const struct program *p) {
     lane_thread_ends(b);
     assert_int_equal(ct_drain_finish(&f.drain), 0);
     assert_int_equal(f.drain.statistics.events, SUSTAINED * p->count);
+    *bytes = f.drain.statistics.bytes_written / SUSTAINED;
+    ct_pack_pool_close();
     lane_end(&f);
     return spent / (double)(SUSTAINED * p->count) * 1e9;
 }
 
 /* ---- stages ---- */
 
-enum { COPY, CLEAR, SHAPES, LONG_WAY, COMPRESS, SUM, STAGES };
-static const char *const stage_names[STAGES] = {
-    [COPY] = "look and copy",          [CLEAR] = "clear",       [SHAPES] = "depths, times, columns",
-    [LONG_WAY] = "the same, by event", [COMPRESS] = "compress", [SUM] = "checksum, out of these"};
+enum { COPY, COLUMNS, ONE_BY_ONE, NUMBERED, COMPRESS, SUM, WRITE, CLEAR, STAGES };
+static const char *const stage_names[STAGES] = {[COPY] = "look and copy",
+                                                [COLUMNS] = "depths, times, columns",
+                                                [ONE_BY_ONE] = "  the same, by event",
+                                                [NUMBERED] = "  with detail",
+                                                [COMPRESS] = "compress, checksum",
+                                                [SUM] = "  of this, checksum",
+                                                [WRITE] = "write",
+                                                [CLEAR] = "clear"};
 
-/* Events in chunks, as in shared memory but private, with counters instead of times. */
+/* Events as in shared memory but private, with counters instead of times. */
 static struct ct_event *make_slots(const struct lane_fixture *f, const struct program *p) {
     struct ct_event *slots = malloc(p->count * sizeof *slots);
     double counts = ct_clock_hz(&f->clock) * 1e-9;
@@ -182,70 +195,104 @@ static struct ct_event *make_slots(const struct lane_fixture *f, const struct pr
     return slots;
 }
 
-/* A thread of a drain that does not run. */
-static void reset_thread(struct ct_drain_thread *t) {
-    uint32_t *stack = t->stack ? t->stack : malloc(4096 * sizeof *stack);
-    *t = (struct ct_drain_thread){.tid = 7, .stack = stack, .stack_capacity = 4096};
+/* Adds the time since *last to a stage. The clock costs 30 ns, and there are 512 events between two looks. */
+static void lap(double *stage, double *last) {
+    double now = seconds();
+    *stage += now - *last;
+    *last = now;
 }
 
-static double time_columns(struct lane_fixture *f, const struct ct_event *slots, size_t count, bool long_way,
-                           double *compress, double *sum) {
-    struct ct_drain_thread t = {0};
-    struct ct_pack *pack = ct_pack_take();
-    double spent = 0, start;
+static void time_stages(struct lane_fixture *f, struct ct_event *slots, size_t count, double *spent) {
+    static struct ct_detail detail;
+    struct ct_drain_thread t[3] = {0};
+    struct ct_pack *pack[3] = {ct_pack_take(), ct_pack_take(), ct_pack_take()};
+    uint32_t chunk = ct_lane_capacity(&f->lane), end;
+    struct ct_event *copy = malloc(f->lane.chunk_bytes);
+    int file = open(f->directory, O_TMPFILE | O_WRONLY, 0600);
     size_t size;
-    reset_thread(&t);
-    for (size_t at = 0; at < count; at += CT_PACK_EVENTS) {
-        size_t n = count - at < CT_PACK_EVENTS ? count - at : CT_PACK_EVENTS;
-        start = seconds();
-        ct_pack_begin(pack, 7);
-        ct_drain_pack(&f->drain, &t, pack, slots + at, n, long_way);
-        spent += seconds() - start;
-        start = seconds();
-        const uint8_t *block = ct_pack_end(pack, at, &size);
-        *compress += seconds() - start;
-        start = seconds();
-        assert_true(ct_block_intact(block));
-        *sum += seconds() - start;
+    for (int way = 0; way < 3; way++) {
+        t[way] = (struct ct_drain_thread){.tid = 7};
+        ct_pack_begin(pack[way], 7);
     }
-    ct_pack_give(pack);
-    free(t.stack);
-    return spent;
+    for (size_t at = 0; at < count; at += chunk) {
+        size_t n = count - at < chunk ? count - at : chunk;
+        double last = seconds();
+        end = ct_lane_copy_filled(copy, slots + at, 0, (uint32_t)n);
+        lap(&spent[COPY], &last);
+        assert_int_equal(end, n);
+        ct_drain_pack(&f->drain, &t[0], pack[0], copy, n, false);
+        lap(&spent[COLUMNS], &last);
+        ct_drain_pack(&f->drain, &t[1], pack[1], copy, n, true);
+        lap(&spent[ONE_BY_ONE], &last);
+        for (size_t i = 0; i < n; i++)
+            copy[i].kind |= (uint32_t)(at + i + 1) * CT_TAG_STEP;
+        f->drain.detail = &detail;
+        last = seconds();
+        t[2].events += ct_drain_pack(&f->drain, &t[2], pack[2], copy, n, false);
+        lap(&spent[NUMBERED], &last);
+        f->drain.detail = NULL;
+        memset(slots + at, 0, n * sizeof *slots);
+        lap(&spent[CLEAR], &last);
+        if ((at / chunk + 1) % (CT_PACK_EVENTS / chunk) && at + n < count)
+            continue;
+        const uint8_t *block = ct_pack_end(pack[0], at, &size);
+        lap(&spent[COMPRESS], &last);
+        assert_true(ct_block_intact(block));
+        lap(&spent[SUM], &last);
+        assert_int_equal(write(file, block, size), size);
+        lap(&spent[WRITE], &last);
+        for (int way = 0; way < 3; way++)
+            ct_pack_begin(pack[way], 7);
+    }
+    for (int way = 0; way < 3; way++) {
+        ct_pack_give(pack[way]);
+        free(t[way].stack);
+    }
+    ct_detail_free_calls(&t[2].detail);
+    free(t[2].detail.runs);
+    close(file);
+    free(copy);
 }
 
-static void measure_parts(const struct program *p) {
+static void measure_stages_of(const struct program *p) {
     struct lane_fixture f;
     double best[STAGES], ns = 1e9 / (double)p->count;
-    prepare(&f, 1u << 20);
-    struct ct_event *slots = make_slots(&f, p), *copy = malloc(f.lane.chunk_bytes);
+    prepare(&f, 32u << 20);
     for (int i = 0; i < STAGES; i++)
         best[i] = 1e9;
     for (int round = 0; round < ROUNDS; round++) {
-        double now[STAGES] = {0}, unused = 0;
-        now[SHAPES] = time_columns(&f, slots, p->count, false, &now[COMPRESS], &now[SUM]);
-        now[LONG_WAY] = time_columns(&f, slots, p->count, true, &unused, &unused);
+        double now[STAGES] = {0};
+        struct ct_event *slots = make_slots(&f, p);
+        time_stages(&f, slots, p->count, now);
+        free(slots);
         for (int i = 0; i < STAGES; i++)
             best[i] = now[i] * ns < best[i] ? now[i] * ns : best[i];
     }
     for (int i = 0; i < STAGES; i++)
         printf("  %-24s %6.2f ns\n", stage_names[i], best[i]);
-    free(slots);
-    free(copy);
+    printf("  by event / as a run      %6.2f\n", best[ONE_BY_ONE] / best[COLUMNS]);
     lane_end(&f);
 }
 
+static void print_all(const char *what, double ns, uint64_t bytes, size_t count) {
+    printf("  %-24s %6.2f ns  %6.1f M events/s, %.2f bytes per event\n", what, ns, 1e3 / ns,
+           (double)bytes / (double)count);
+}
+
 static void measure(const struct program *p) {
-    measure_parts(p);
-    double full = 1e9, sustained = 1e9;
-    uint64_t bytes = 0;
+    double full = 1e9, sustained[2] = {1e9, 1e9}, now;
+    uint64_t bytes[3] = {0};
     for (int i = 0; i < ROUNDS; i++) {
-        double a = drain_full(p, &bytes), b = drain_sustained(p);
-        full = a < full ? a : full;
-        sustained = b < sustained ? b : sustained;
+        full = (now = drain_full(p, &bytes[2])) < full ? now : full;
+        for (unsigned workers = 0; workers < 2; workers++)
+            if ((now = drain_sustained(p, workers, &bytes[workers])) < sustained[workers])
+                sustained[workers] = now;
     }
-    printf("%s: %.2f bytes per event\n", p->name, (double)bytes / (double)p->count);
-    printf("  all, memory is full  %6.2f ns  %6.1f M events/s\n", full, 1e3 / full);
-    printf("  all, sustained       %6.2f ns  %6.1f M events/s\n", sustained, 1e3 / sustained);
+    printf("%s\n", p->name);
+    measure_stages_of(p);
+    print_all("all, memory is full", full, bytes[2], p->count);
+    print_all("all, sustained", sustained[0], bytes[0], p->count);
+    print_all("all, and a worker", sustained[1], bytes[1], p->count);
     free(p->events);
 }
 

@@ -142,8 +142,8 @@ def lost_first(thread):
 # ---- waits, and time off the processor ----
 
 def check_off(export, spans):
-    """The same spans as in the timeline: [(tid, start, duration, name)]. That has nothing before a thread's first event,
-    and may know an earlier end of a thread."""
+    """The same spans as in the timeline: [(tid, start, duration, name)]. That has nothing before a thread's first
+    event, and may know an earlier end of a thread."""
     _, tracks, steps = perfetto_steps(export.write("perfetto"))
     tids = {uuid: tracks[track["parent_uuid"][0]]["thread"][0]["tid"][0] for uuid, track in tracks.items()
             if track["name"] == ["off CPU"]}

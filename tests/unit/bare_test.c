@@ -100,7 +100,7 @@ static void test_few_are_hooked(void **state) {
     expect_empty();
 }
 
-/* Frames that are pushed afterwards are exposed for the next unwinder, and so are those that were never hooked again. */
+/* Frames that are pushed afterwards are exposed for the next unwinder, and so are those never hooked again. */
 static void test_again(void **state) {
     (void)state;
     call_frames(0, 300);

@@ -111,6 +111,7 @@ static void end_block(struct side *s) {
     size_t size, done;
     if (!ct_pack_columns(s->pack)->count)
         return;
+    ct_pack_columns(s->pack)->plain_times = !s->one_by_one && s->count % 3 == 0; /* no reader sees a difference */
     const uint8_t *block = ct_pack_end(s->pack, 0, &size);
     assert_true(ct_block_intact(block));
     assert_int_equal(ct_unpack_begin(&unpack, block, TID), 0);
@@ -143,7 +144,9 @@ static void assert_same(const struct side *a, const struct side *b) {
     assert_int_equal(a->d.time_start, b->d.time_start);
     assert_int_equal(a->t.stack_capacity, b->t.stack_capacity);
     size_t known = a->t.depth - a->t.unknown;
-    assert_memory_equal(a->t.stack, b->t.stack, (known < a->t.stack_capacity ? known : a->t.stack_capacity) * 4);
+    known = known < a->t.stack_capacity ? known : a->t.stack_capacity;
+    if (known)
+        assert_memory_equal(a->t.stack + 1, b->t.stack + 1, known * sizeof *a->t.stack);
     assert_int_equal(x->newest, y->newest);
     assert_int_equal(x->newest_ns, y->newest_ns);
     assert_int_equal(x->first_ns, y->first_ns);

@@ -9,7 +9,9 @@ import work
 SUSTAINED = {
     "detail off, lossless": (["--detail", "off", "--lossless"], 6),
     "detail off": (["--detail", "off"], 6),
+    "detail off, never waiting": (["--detail", "off", "--wait-ms", "0"], None),
     "detail off, 2 MiB": (["--detail", "off", "--index-mem", "2M"], None),
+    "detail off, 2 MiB, never waiting": (["--detail", "off", "--index-mem", "2M", "--wait-ms", "0"], None),
     "128 bytes of detail in 1 MiB": (["--stack-bytes", "128", "--detail-mem", "1M"], 14),
     "128 bytes of detail": (["--stack-bytes", "128"], 24),
 }
@@ -46,7 +48,13 @@ def sustained(bench):
     if "fast clock" in found:
         bench.figure("fast clock", "ns", found["fast clock"], 12)
         bench.figure("fast clock, events kept", "%", kept["fast clock"], more=True)
-    bench.figure("default beside lossless", "x", measure.ratios(found["detail off"], found["detail off, lossless"]), 1)
+    lossless = found["detail off, lossless"]
+    bench.figure("default beside lossless", "x", measure.ratios(found["detail off"], lossless), 1)
+    # Events on disk each second, as a share of what is written when threads wait: dropping costs no capacity.
+    for name in "detail off, never waiting", "detail off, 2 MiB, never waiting":
+        bench.figure(name + ", on disk beside lossless", "x",
+                     [share / 100 * min(lossless) / ns for share, ns in zip(kept[name], found[name])],
+                     0.9, more=True)
 
 
 # name: options, how many times native lua and sqlite may take

@@ -66,7 +66,8 @@ class Skipped(unittest.TestCase):
         self.assertNotIn("not_hooked", run("report", "--json", "--per-thread", self.trace))
         csv = subprocess.run([CONTRAIL, "report", "--csv", "--limit", "1", self.trace], capture_output=True, text=True,
                              timeout=120)
-        self.assertRegex(csv.stderr, r"^contrail: functions not hooked, but perhaps called often: 1 \(no_room by often\); ")
+        self.assertRegex(csv.stderr,
+                         r"^contrail: functions not hooked, but perhaps called often: 1 \(no_room by often\); ")
         self.assertEqual([len(line.split(",")) for line in csv.stdout.splitlines()], [13, 13])  # nothing but rows
 
     def test_report_needs_the_right_file(self):

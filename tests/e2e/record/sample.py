@@ -5,6 +5,7 @@
 usage: sample.py CONTRAIL [unittest arguments]"""
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -40,6 +41,12 @@ int main(int argc, char **argv) {
     pthread_create(&thread, NULL, work, &b);
     work(&a);
     pthread_join(thread, NULL);
+    if (argc > 1 && !strcmp(argv[1], "many")) {
+        pthread_t more[24];
+        unsigned values[24] = {0};
+        for (int i = 0; i < 24; i++) pthread_create(&more[i], NULL, work, &values[i]);
+        for (int i = 0; i < 24; i++) pthread_join(more[i], NULL);
+    }
     for (int i = 0; i < 1000; i++) jumped(1);
     if (argc > 1 && !strcmp(argv[1], "fork")) {
         pid_t child = fork();
@@ -125,6 +132,12 @@ class Sample(session_case.SessionCase):
         self.assertEqual(rows["middle"]["calls"], 30000)
         self.assertEqual(rows["leaf"]["calls"], 300000)
 
+    def test_many_threads(self):
+        """More than have counts of their own."""
+        _, rows = self.check("--only", "calls", arguments=["many"])
+        self.assertEqual(rows["middle"]["calls"], 26 * 10000)
+        self.assertEqual(rows["leaf"]["calls"], 26 * 100000)
+
     def test_exceptions(self):
         source = self.write("throws.cc", THROWS)
         program = self.path("throws")
@@ -145,12 +158,19 @@ class Sample(session_case.SessionCase):
         _, rows = self.check("--budget", "500%")
         self.assertEqual(rows["middle"]["calls"], 20000)
 
+    def test_hot_list_is_documented(self):
+        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
+        with open(os.path.join(root, "src/plan/hot.c")) as source, open(os.path.join(root, "docs/OVERHEAD.md")) as text:
+            globs = re.findall(r'"([^"]+)"', source.read().split("ct_hot_globs[]")[1].split("NULL")[0])
+            named = re.findall(r"`([^`]+)`", text.read().split("## The list @hot")[1].split("any module:")[1])
+        self.assertEqual(named, globs)
+
     def test_hot_list(self):
         self.record(self.program, options=["--exclude", "@hot"])
         self.assertIn("once", self.calls())
         self.assertFalse({"malloc", "_int_malloc", "free", "calloc"} & set(self.calls()))
-        wrong = subprocess.run([session_case.CONTRAIL, "spawn", "--exclude", "@cold", "--", "true"], capture_output=True,
-                               text=True)
+        wrong = subprocess.run([session_case.CONTRAIL, "spawn", "--exclude", "@cold", "--", "true"],
+                               capture_output=True, text=True)
         self.assertEqual(wrong.returncode, 64)
         self.assertIn("@hot", wrong.stderr)
 

@@ -9,6 +9,7 @@ import datetime
 import json
 import os
 import platform
+import signal
 import struct
 import subprocess
 import sys
@@ -55,6 +56,20 @@ EXECS = """
 #include <unistd.h>
 __attribute__((noinline)) static int again(char **argv) { return execv(argv[0], argv); }
 int main(int argc, char **argv) { argv[1] = 0; return argc > 1 ? again(argv) : 0; }
+"""
+
+# Begins when it gets a byte, and makes more events than the memory holds.
+MANY = """
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((noipa)) static long leaf(long x) { return x + 1; }
+__attribute__((noipa)) static long work(long x) { for (int i = 0; i < 100000; i++) x = leaf(x); return x; }
+int main(void) {
+    char byte;
+    printf("%d\\n", (int)getpid());
+    fflush(stdout);
+    return read(0, &byte, 1) != 1 || work(0) != 100000;
+}
 """
 
 AUDIT_ARCH_X86_64, PERF_EVENT_OPEN = 0xC000003E, 298
@@ -117,6 +132,39 @@ class Times(session_case.SessionCase):
             closed = [c for c in lines[at:] if c["kind"] == "close" and c["indent"] == opened["indent"]][0]
             self.assertLessEqual(closed["duration_ns"] + line["duration_ns"],
                                  closed["time_ns"] - opened["time_ns"] + 1000)
+
+    def ctl(self, pid, *words):
+        return subprocess.run([session_case.CONTRAIL, "ctl", pid, *words], capture_output=True, text=True)
+
+    def test_memory_is_waited_for_on_our_time(self):
+        """The recorder is stopped while the program makes more events than there is memory for: it waits until the
+        recorder goes on, loses nothing, and no call has the time."""
+        command = [session_case.CONTRAIL, "spawn", "--quiet", "--lossless", "--index-mem", "1M", "--only", "many",
+                   "--output", self.path("traces"), "--", self.build("many", MANY)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as recorder:
+            pid = recorder.stdout.readline().strip()
+            changed, refused = self.ctl(pid, "wait-ms", "900"), self.ctl(pid, "wait-ms", "long")
+            self.assertEqual((changed.returncode, refused.returncode), (0, 64), changed.stderr + refused.stderr)
+            self.assertIn("900 ms", changed.stdout)
+            time.sleep(0.2)  # for the drain to apply it
+            os.kill(recorder.pid, signal.SIGSTOP)
+            recorder.stdin.write("x")
+            recorder.stdin.flush()
+            time.sleep(0.3)
+            os.kill(recorder.pid, signal.SIGCONT)
+            self.assertEqual(recorder.wait(60), 0)
+        info = json.loads(self.read("info", "--json"))["processes"][0]
+        drain = info["drain"]
+        self.assertGreater(drain["waited_ns"], 0)
+        self.assertGreater(drain["ran_ns"], 0)
+        self.assertIn("waited for memory", self.read("info"))
+        report = self.report()
+        leaf, work = self.row(report, "leaf"), self.row(report, "work")
+        self.assertEqual(leaf["calls"], 100000)
+        self.assertGreaterEqual(report["waited_ns"], drain["waited_ns"])
+        self.assertLessEqual(work["total_ns"] + drain["waited_ns"], info["duration_ns"])
+        self.assertLess(leaf["max_ns"], drain["waited_ns"])
+        self.read("verify")
 
     def test_exports_show_waits(self):
         plugin = self.build("plugin.so", "int plug(void) { return 1; }", "-shared", "-fPIC")

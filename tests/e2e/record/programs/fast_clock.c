@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waits in several ways, makes many calls in between, and prints the time before and after single calls of `point`; then
- * the order in which it has called `left` and `right`. */
+/* Waits in several ways, makes many calls in between, and prints the time before and after single calls of `point`;
+ * then the order in which it has called `left` and `right`. */
 #include "zoo.h"
 #include <time.h>
 
