@@ -13,7 +13,7 @@ struct ct_boot_thread {
     int32_t tid; /* as the thread sees it */
     uint32_t reserved;
     uint64_t thread_pointer; /* what fs:0 holds */
-    uint64_t block;          /* result: the value for its GS, unless blocks are found by the table; may be `stray` */
+    uint64_t block;          /* result: the value for its GS, unless blocks are found by the table */
 };
 
 struct ct_boot_stub {

@@ -10,8 +10,6 @@
 #include "os/os.h"
 #include "os/thread.h"
 
-enum { FIRST_BLOCKS = 32 };
-
 static struct ct_runtime runtime;
 
 /* The thread pointer of a static program points here before the program sets up its own: stubs read the first word. */
@@ -32,16 +30,9 @@ static int prepare_runtime(const struct ct_boot *boot) {
     return rt->parked ? CT_OK : CT_ERR_NO_MEMORY;
 }
 
-/* The process waits meanwhile, and its tracer sees each system call. So only the first threads get blocks here. The
- * others find the stray block at their first call, and make their own, as new threads do. Threads that cannot do so
- * later get them now. */
 static int make_blocks(const struct ct_boot *boot) {
     struct ct_boot_thread *threads = (struct ct_boot_thread *)boot->threads;
-    bool all = boot->silent || boot->by_table;
     for (uint64_t i = 0; i < boot->thread_count; i++) {
-        threads[i].block = boot->stray;
-        if (i >= FIRST_BLOCKS && !all)
-            continue;
         struct ct_block *b = ct_block_create(&runtime, threads[i].tid, threads[i].thread_pointer);
         if (!b)
             return CT_ERR_NO_MEMORY;
