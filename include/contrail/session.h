@@ -108,8 +108,8 @@ struct ct_session_options {
     size_t budget;  /* what recording may cost, in hundredths of a percent of the program's CPU time; 0: no limit */
     size_t fast_clock; /* 1: most calls and returns have the time of one shortly before; 0: each has its own */
     size_t structs;    /* 1: `strings` is for structures that arguments point to as well, whatever is in them; 0: not */
-    /* For how long a thread waits in each second when the index lane is full, before the oldest events are dropped; 0:
-     * 500 for a program that is started, none for one that is attached to; -1: none. */
+    /* For how long a thread waits in each second when the index lane is full, before the oldest events are dropped: in
+     * milliseconds; 0: 500 for a program that is started, none for one that is attached to; -1: none. */
     long wait_ms;
 };
 

@@ -99,11 +99,16 @@ static uint64_t events_per_second(struct ct_ticker *t, uint64_t *count, struct t
     return seconds > 0 ? (uint64_t)((double)made / seconds) : 0;
 }
 
-/* A late tick is a late time. The thread hardly runs, so it takes nothing from others. */
+/* A late tick is a late time. The thread hardly runs, so it takes nothing from others: it goes before all that has our
+ * priority, real-time or not. */
 static void ask_for_punctuality(void) {
-    struct sched_param first = {.sched_priority = 1};
+    struct sched_param now = {0};
+    int policy = SCHED_OTHER, most = sched_get_priority_max(SCHED_FIFO);
     (void)prctl(PR_SET_TIMERSLACK, 1);
-    (void)pthread_setschedparam(pthread_self(), SCHED_FIFO, &first); /* often not allowed */
+    (void)pthread_getschedparam(pthread_self(), &policy, &now);
+    bool real_time = policy == SCHED_FIFO || policy == SCHED_RR;
+    now.sched_priority = real_time && now.sched_priority < most ? now.sched_priority + 1 : real_time ? most : 1;
+    (void)pthread_setschedparam(pthread_self(), SCHED_FIFO, &now); /* often not allowed */
 }
 
 /* Begins with ticks: short programs are over before it is known how busy they are. */

@@ -382,8 +382,10 @@ void ct_shadow_notify_leave(struct ct_block *own, const struct ct_shadow *e, uin
 void ct_shadow_learn_home(struct ct_block *b);
 /* The thread goes on at stack pointer `sp`: it has left every frame of this stack below it. */
 void ct_shadow_prune(struct ct_block *b, uint64_t sp);
-/* Return addresses on the stack (exposed.c). The first puts real return addresses on the stack from `sp` on. The second
- * puts stub addresses back, where no interrupted walk needs the real ones. */
+/* ---- return addresses on the stack (exposed.c) ---- */
+
+/* The first puts real return addresses on the stack from `sp` on. The second puts stub addresses back, where no
+ * interrupted walk needs the real ones. */
 void ct_shadow_expose_returns(struct ct_block *b, uint64_t sp);
 void ct_shadow_rehook_returns(struct ct_block *b, uint64_t sp);
 /* An unwinder lands at `sp`: like ct_shadow_rehook_returns, but where it may be, only the newest frames are hooked
