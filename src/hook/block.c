@@ -170,7 +170,8 @@ static void retire_ended(struct ct_runtime *rt, struct ct_block *b, int tid) {
 static struct ct_block *take_free(struct ct_runtime *rt) {
     for (struct ct_block *b = rt->blocks; b; b = b->next) {
         uint32_t free_ = 0;
-        if (__atomic_compare_exchange_n(&b->in_use, &free_, 2, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        if (!__atomic_load_n(&b->in_use, __ATOMIC_RELAXED) &&
+            __atomic_compare_exchange_n(&b->in_use, &free_, 2, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             return b; /* not 1 yet: its tid is still the ended thread's, and a sweep would take it back */
     }
     return NULL;

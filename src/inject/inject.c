@@ -16,8 +16,9 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#define AGENT_STACK (64ull << 10)
-#define MORE_HOOKS  131072u /* for libraries that are loaded later */
+#define AGENT_STACK  (64ull << 10)
+#define MORE_HOOKS   131072u /* for libraries that are loaded later */
+#define FIRST_BLOCKS 32u     /* threads that get their blocks from us */
 
 static uint64_t round_up(uint64_t value, uint64_t unit) {
     return (value + unit - 1) / unit * unit;
@@ -154,8 +155,15 @@ static void fill_patches(const struct ct_target_plan *p, struct ct_boot_patch *o
             out = fill_patches_of(&p->hooks[i], out);
 }
 
+/* The agent makes the blocks while the process waits, and its tracer sees each of its system calls. So only the first
+ * threads get blocks of their own. The others get the stray block, and make their own at their first call, as new
+ * threads do. Threads that cannot do so later get them now. */
+static size_t choose_blocks(const struct ct_injection *in, size_t threads, bool silent) {
+    return silent || in->by_table || threads < FIRST_BLOCKS ? threads : FIRST_BLOCKS;
+}
+
 static int fill_threads(struct ct_injection *in, struct ct_boot_thread *threads) {
-    for (size_t i = 0; i < ct_remote_thread_count(in->remote); i++) {
+    for (size_t i = 0; i < in->own_blocks; i++) {
         struct ct_registers regs;
         threads[i] = (struct ct_boot_thread){.tid = ct_remote_thread_inner_tid(in->remote, i)};
         if (!ct_remote_get_regs(in->remote, i, &regs) && ct_registers_thread_base(&regs))
@@ -339,6 +347,8 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
     if (!bytes)
         return CT_ERR_NO_MEMORY;
     struct ct_boot *boot = (struct ct_boot *)bytes;
+    bool silent = ct_remote_has_seccomp(in->remote);
+    in->own_blocks = choose_blocks(in, t->thread_room, silent);
     *boot = (struct ct_boot){
         .magic = CT_BOOT_MAGIC,
         .version = CT_BOOT_VERSION,
@@ -352,7 +362,7 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
                  .patches = in->tables + t->patches,
                  .patch_count = t->patch_count},
         .threads = in->tables + t->threads,
-        .thread_count = t->thread_room,
+        .thread_count = in->own_blocks,
         .image = in->image,
         .image_size = in->image_size,
         .text_size = ct_agent_text_size(ct_agent_image),
@@ -362,7 +372,7 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
         .shm_map_size = in->shm_size,
         .max_depth = options->max_depth,
         .get_cfa = in->plan->get_cfa,
-        .silent = ct_remote_has_seccomp(in->remote),
+        .silent = silent,
         .take_faults = watches_actions(in->plan),
         .by_table = in->by_table,
     };
@@ -476,11 +486,11 @@ static int equip_threads(struct ct_injection *in) {
     size_t count = ct_remote_thread_count(in->remote);
     struct ct_boot_thread *threads = malloc((count + 1) * sizeof *threads);
     struct ct_registers *regs = malloc((count + 1) * sizeof *regs);
-    int status = threads && regs ? read_blocks(in, threads, count) : CT_ERR_NO_MEMORY;
+    int status = threads && regs ? read_blocks(in, threads, in->own_blocks) : CT_ERR_NO_MEMORY;
     for (size_t i = 0; !status && i < count; i++) {
         (void)ct_remote_get_regs(in->remote, i, &regs[i]);
         if (!in->by_table)
-            ct_registers_set_block(&regs[i], threads[i].block);
+            ct_registers_set_block(&regs[i], i < in->own_blocks ? threads[i].block : in->stray);
         if (!ct_registers_thread_base(&regs[i])) /* a static program before its first instruction */
             ct_registers_set_thread_base(&regs[i], in->early_thread_pointer);
     }

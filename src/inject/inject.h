@@ -23,6 +23,7 @@ struct ct_injection {
     size_t regions_mapped, listed;
     uint64_t boot, early_thread_pointer;
     uint64_t table, stray; /* as the agent reported */
+    size_t own_blocks;     /* this many threads get blocks of their own from us */
     bool by_table;         /* the program uses GS itself */
     uint32_t hook_room;
     int refusal;    /* errno of the last system call that failed in the target; 0: none */

@@ -35,10 +35,14 @@ static bool may_forbid(struct ct_remote *remote, int tid) {
 
 static int look_at_filters_traced(struct ct_remote *remote, void *arg) {
     bool *forbids = arg;
+    int tasks = ct_remote_open_tasks(remote->pid);
     for (size_t i = 0; i < remote->set.count && !*forbids; i++) {
         int tid = remote->set.threads[i].tid;
-        *forbids = may_forbid(remote, tid) && !ct_filters_allow_agents_traced(tid);
+        *forbids = ct_remote_task_number(tasks, remote->pid, tid, "Seccomp:") > 0 &&
+                   !ct_filters_are_ours(remote, tid) && !ct_filters_allow_agents_traced(tid);
     }
+    if (tasks >= 0)
+        (void)close(tasks);
     return CT_OK;
 }
 

@@ -6,10 +6,19 @@
  * caller's thread only, never by the tracer; the tracer sees the answer. */
 #include "remote/remote_internal.h"
 
+#include <time.h>
+
 enum { ASK_MS = 10 };
 
+/* The clock of ct_seize_now_ms, without a system call: this is asked before every read. */
+static uint64_t now_ms(void) {
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 static void begin_limit(struct patience *p) {
-    uint64_t now = ct_seize_now_ms();
+    uint64_t now = now_ms();
     p->next_ask_ms = now;
     p->until_ms = now + p->limit_ms;
     __atomic_store_n(&p->over, false, __ATOMIC_RELEASE);
@@ -35,7 +44,7 @@ static bool check_limit(struct patience *p, bool ask) {
         return false;
     if (__atomic_load_n(&p->over, __ATOMIC_ACQUIRE))
         return true;
-    uint64_t now = ct_seize_now_ms();
+    uint64_t now = now_ms();
     bool over = now >= p->until_ms;
     if (!over && ask && p->given_up && now >= p->next_ask_ms) {
         p->next_ask_ms = now + ASK_MS;

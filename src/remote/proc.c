@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,27 @@ long ct_remote_status_number(int pid, int tid, const char *title, bool last) {
         if (!last)
             return value;
     }
+}
+
+int ct_remote_open_tasks(int pid) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/%d/task", pid);
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* A file that does not fit (a long list of groups) is read in the other way. */
+long ct_remote_task_number(int tasks, int pid, int tid, const char *title) {
+    char path[32], text[4096];
+    (void)snprintf(path, sizeof path, "%d/status", tid);
+    int fd = openat(tasks, path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        (void)close(fd);
+    text[size > 0 ? size : 0] = 0;
+    const char *line = strstr(text, title);
+    if (line && (line == text || line[-1] == '\n'))
+        return strtol(line + strlen(title), NULL, 10);
+    return ct_remote_status_number(pid, tid, title, false);
 }
 
 bool ct_remote_has_inner_numbers(int pid) {

@@ -111,6 +111,8 @@ int ct_remote_stop(struct ct_remote *remote, unsigned limit_ms, struct ct_remote
  * delivered. */
 int ct_remote_resume(struct ct_remote *remote);
 bool ct_remote_is_stopped(const struct ct_remote *remote);
+/* When the last stop asked the first thread to stop (CLOCK_BOOTTIME, in ns): until then all ran. */
+uint64_t ct_remote_stopped_since(const struct ct_remote *remote);
 
 size_t ct_remote_thread_count(const struct ct_remote *remote);
 /* The number in our pid namespace, and as the thread itself sees it (gettid). */

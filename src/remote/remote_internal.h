@@ -91,6 +91,9 @@ int ct_remote_say_traced(struct ct_remote_error *error, int pid, int tracer);
 
 /* ---- proc.c: files below /proc ---- */
 
+/* ct_remote_status_number for many threads of a process: the first function opens its directory of threads. */
+int ct_remote_open_tasks(int pid);
+long ct_remote_task_number(int tasks, int pid, int tid, const char *title);
 /* Is it in a pid namespace below ours, where its threads have other numbers? */
 bool ct_remote_has_inner_numbers(int pid);
 /* State letter of the process (of any thread); 0: it does not exist. */

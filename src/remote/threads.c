@@ -21,8 +21,8 @@ static int settle_all(struct ct_remote *remote, uint64_t deadline) {
     struct seize_set *set = &remote->set;
     for (size_t i = 0; i < set->count; i++) {
         struct seize_thread *thread = &set->threads[i];
-        if (thread->signal == 0 && !ct_trace_has_fault(thread->tid))
-            continue;
+        if (thread->signal == 0 && (ct_registers_call_size(&thread->regs) || !ct_trace_has_fault(thread->tid)))
+            continue; /* a thread in a system call that is to be repeated has made no fault */
         int event, status = ct_trace_settle(thread->tid, thread->signal, deadline);
         if (status == CT_OK)
             status = ct_seize_poll(set, thread, &event);
@@ -166,6 +166,10 @@ bool ct_remote_is_stopped(const struct ct_remote *remote) {
     return remote->stopped;
 }
 
+uint64_t ct_remote_stopped_since(const struct ct_remote *remote) {
+    return remote->set.since_ns;
+}
+
 /* ---- stopped threads ---- */
 
 size_t ct_remote_thread_count(const struct ct_remote *remote) {
@@ -199,16 +203,25 @@ uint64_t ct_remote_thread_pointer(const struct ct_remote *remote, const struct c
     return ct_registers_thread_pointer(regs, read_memory, remote);
 }
 
+/* No other register depends on it. */
+static bool only_block_differs(const struct ct_registers *was, const struct ct_registers *now) {
+    struct ct_registers same = *was;
+    ct_registers_set_block(&same, ct_registers_block(now));
+    return memcmp(&same, now, sizeof same) == 0;
+}
+
 /* Reads back what the thread has now: how an interrupted call continues may depend on pc. */
 static int write_regs(struct ct_remote *remote, struct seize_thread *thread, const struct ct_registers *regs) {
     thread->regs = *regs;
     if (ct_remote_step)
         ct_remote_step();
     int status = ct_seize_write_registers(&remote->set, thread);
-    if (status == CT_OK)
-        status = ct_seize_read_registers(thread);
-    else
+    if (status != CT_OK)
         thread->regs = thread->original;
+    else if (only_block_differs(&thread->original, regs))
+        thread->original = *regs;
+    else
+        status = ct_seize_read_registers(thread);
     return status;
 }
 

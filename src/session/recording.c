@@ -6,6 +6,7 @@
 #include "session/crash_watch.h"
 #include "session/follower.h"
 #include "session/manifest.h"
+#include "session/recording_install.h"
 #include "trace/file.h"
 #include "symbols/functions.h"
 #include <errno.h>
@@ -130,10 +131,12 @@ void ct_recording_resume(struct ct_recording *r) {
     /* The thread that waits for the process notices if it was killed meanwhile. */
     if (!r->paused)
         (void)ct_recording_go_on(r, first ? CT_WAIT_START : CT_WAIT_PAUSE);
-    ct_recording_budget_begin(r);
-    pthread_mutex_unlock(&r->work);
     if (first)
         r->times.pause_ns = ct_clock_now() - r->times.stopped_at;
+    ct_recording_budget_begin(r);
+    pthread_mutex_unlock(&r->work);
+    if (first && r->origin == CT_ORIGIN_ATTACH)
+        ct_recording_note_install(r);
 }
 
 /* A process that is ending has also lost its memory, while the kernel closes its files: it has no program then. */

@@ -310,11 +310,16 @@ int ct_recording_install(struct ct_recording *r) {
         withdraw(r);
         return status;
     }
-    ct_recording_look_at_code(r);
     if (r->origin <= CT_ORIGIN_ATTACH)
         ct_recording_note_triggers(r);
-    (void)ct_manifest_write(r, false);
+    if (r->origin != CT_ORIGIN_ATTACH)
+        ct_recording_note_install(r);
     return 0;
+}
+
+void ct_recording_note_install(struct ct_recording *r) {
+    ct_recording_look_at_code(r);
+    (void)ct_manifest_write(r, false);
 }
 
 /* ---- forked children ---- */

@@ -11,6 +11,8 @@ struct ct_recording;
 struct ct_shared_plan;
 
 int ct_recording_install(struct ct_recording *r);
+/* Writes down what was found, after ct_recording_install: a process that was attached to runs by then. */
+void ct_recording_note_install(struct ct_recording *r);
 /* Installs a forked child of a recorded process: it has agent, stubs and patches already, and gets its own lane. */
 int ct_recording_install_forked(struct ct_recording *r, struct ct_recording *parent);
 /* Filter and cache are the session's. */

@@ -27,8 +27,8 @@ int ct_recording_stop(struct ct_recording *r) {
     struct ct_remote_error error = {""};
     if (ct_remote_is_stopped(r->remote))
         return 0;
-    r->times.stopped_at = ct_clock_now();
     int status = ct_remote_stop(r->remote, STOP_LIMIT_MS, &error);
+    r->times.stopped_at = ct_remote_stopped_since(r->remote);
     return status ? ct_recording_fail(r, status, "%s", error.text) : 0;
 }
 

@@ -224,13 +224,21 @@ static void test_exec_ends_the_image(void **state) {
 
 /* ---- stops ---- */
 
+static uint64_t nanoseconds(const struct timespec *time) {
+    return (uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec;
+}
+
 static void check_stops(const char *mode, int times, size_t threads) {
     struct target target;
     start_target(&target, mode);
     struct ct_remote *remote = open_remote(target.pid);
     for (int i = 0; i < times; i++) {
         struct ct_registers regs;
+        struct timespec begin, end;
+        clock_gettime(CLOCK_BOOTTIME, &begin);
         stop_remote(remote);
+        clock_gettime(CLOCK_BOOTTIME, &end);
+        assert_in_range(ct_remote_stopped_since(remote), nanoseconds(&begin), nanoseconds(&end));
         size_t count = ct_remote_thread_count(remote);
         if (threads)
             assert_int_equal(count, threads);

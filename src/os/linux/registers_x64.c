@@ -150,6 +150,13 @@ static void move_interrupted(const struct seize_set *set, const struct seize_thr
     }
 }
 
+static bool only_block_differs(const struct seize_thread *thread) {
+    const struct ct_registers_x64 *now = ct_registers_to_x64(&thread->regs),
+                                  *was = ct_registers_to_x64(&thread->original);
+    return ct_registers_pc(&thread->regs) == ct_registers_pc(&thread->original) && now->rsp == was->rsp &&
+           now->fs_base == was->fs_base;
+}
+
 /* One request for all registers: if the tracer died between two requests, the thread would continue with half of
  * them. */
 int ct_seize_write_registers(const struct seize_set *set, const struct seize_thread *thread) {
@@ -157,6 +164,9 @@ int ct_seize_write_registers(const struct seize_set *set, const struct seize_thr
     uint64_t pc = ct_registers_pc(&thread->regs);
     struct ct_registers fresh;
     struct ct_registers_x64 *r = ct_registers_as_x64(&fresh);
+    size_t block_at = offsetof(struct ct_registers_x64, gs_base);
+    if (only_block_differs(thread)) /* often, and for thousands of threads */
+        return status_of(syscall4(__NR_ptrace, PTRACE_POKEUSR, thread->tid, block_at, now->gs_base));
     long result = ct_registers_read(thread->tid, &fresh);
     if (failed(result))
         return status_of(result);

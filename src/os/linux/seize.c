@@ -14,16 +14,20 @@
 #define PTRACE_EVENT_STOP 128
 #endif
 
-enum { SEIZE_TRIES = 3 };
+enum { SEIZE_TRIES = 3, EARLY_SCANS = 4 };
 
 struct deadlines {
     uint64_t soon, last;
 };
 
-uint64_t ct_seize_now_ms(void) {
+static uint64_t time_ns(int clock) {
     struct __kernel_timespec time = {0, 0};
-    (void)syscall2(__NR_clock_gettime, CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+    (void)syscall2(__NR_clock_gettime, clock, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+uint64_t ct_seize_now_ms(void) {
+    return time_ns(CLOCK_MONOTONIC) / 1000000;
 }
 
 static long ptrace(int request, int tid, uint64_t data) {
@@ -140,7 +144,6 @@ static int seize_one(struct seize_set *s, int tid, bool *found) {
     if (!ct_seize_add(s, tid))
         return CT_ERR_NO_MEMORY; /* when we end, the thread is detached */
     *found = true;
-    (void)ptrace(PTRACE_INTERRUPT, tid, 0); /* fails if the thread is just ending: the wait reports that */
     return CT_OK;
 }
 
@@ -188,11 +191,26 @@ static size_t thread_count(long fd) {
     return failed(result) ? 0 : (size_t)information.stx_nlink - 2;
 }
 
-/* *complete: nothing new, and as many entries as threads (a listing may miss threads while others end). */
-static int scan(struct seize_set *s, bool *found, bool *complete) {
+static long open_directory(const struct seize_set *s) {
     char path[64];
     put_text(put_number(put_text(path, "/proc/"), (unsigned long)s->pid), "/task");
-    long fd = sys_open(path, O_RDONLY | O_DIRECTORY);
+    return sys_open(path, O_RDONLY | O_DIRECTORY);
+}
+
+/* All threads of the set are stopped, and stay. If the kernel counts no others, there are no others, and nothing need
+ * be listed. (Threads of the kernel, and threads that have ended but not been reaped, are counted.) */
+static bool is_whole(const struct seize_set *s) {
+    long fd = open_directory(s);
+    if (failed(fd))
+        return false;
+    size_t count = thread_count(fd);
+    sys_close(fd);
+    return count > 0 && count == s->count + (s->except != 0);
+}
+
+/* *complete: nothing new, and as many entries as threads (a listing may miss threads while others end). */
+static int scan(struct seize_set *s, bool *found, bool *complete) {
+    long fd = open_directory(s);
     if (failed(fd))
         return status_of(fd);
     size_t listed = 0, before = thread_count(fd);
@@ -302,6 +320,25 @@ static void drop_gone(struct seize_set *s) {
     s->count = kept;
 }
 
+/* Threads run on after they are seized, so what takes time is done before the first one is asked to stop: finding
+ * them, and knowing which of them are the kernel's. A thread that gets a signal meanwhile stops already. */
+static int seize_running(struct seize_set *s, const struct deadlines *deadlines) {
+    bool found = true, complete;
+    int status = CT_OK;
+    for (int i = 0; i < EARLY_SCANS && found && status == CT_OK && ct_seize_now_ms() < deadlines->last; i++)
+        status = scan(s, &found, &complete);
+    return status;
+}
+
+static int stop_from(struct seize_set *s, size_t first, const struct deadlines *deadlines) {
+    for (size_t i = first; i < s->count; i++) /* fails if the thread is just ending: the wait reports that */
+        (void)ptrace(PTRACE_INTERRUPT, s->threads[i].tid, 0);
+    int status = wait_for_all(s, first, deadlines);
+    if (status == CT_OK)
+        drop_gone(s);
+    return status;
+}
+
 /* A running thread may start others until it is stopped itself. So this repeats until a scan that began with every
  * known thread stopped finds no new one. A thread that ends meanwhile may hide another from one listing, and from its
  * count too, so two scans in a row must be complete. If the kernel does not report the number of threads (no such link
@@ -309,16 +346,18 @@ static void drop_gone(struct seize_set *s) {
 int ct_seize_all(struct seize_set *s, unsigned limit_ms) {
     uint64_t now = ct_seize_now_ms();
     const struct deadlines deadlines = {now + limit_ms, now + (uint64_t)CT_SEIZE_LIMITS * limit_ms};
-    int quiet = 0, calm = 0;
-    for (;;) {
+    int quiet = 0, calm = 0, status = seize_running(s, &deadlines);
+    s->since_ns = time_ns(CLOCK_BOOTTIME);
+    if (status == CT_OK)
+        status = stop_from(s, 0, &deadlines);
+    while (status == CT_OK && !is_whole(s)) {
         bool found = false, complete = false;
         size_t known = s->count;
-        int status = scan(s, &found, &complete);
+        status = scan(s, &found, &complete);
         if (status == CT_OK)
-            status = wait_for_all(s, known, &deadlines);
+            status = stop_from(s, known, &deadlines);
         if (status != CT_OK)
             return status;
-        drop_gone(s);
         quiet = found ? 0 : quiet + 1;
         calm = complete ? calm + 1 : 0;
         if (calm == 2 || quiet == 10)
@@ -326,6 +365,7 @@ int ct_seize_all(struct seize_set *s, unsigned limit_ms) {
         if (ct_seize_now_ms() >= deadlines.last)
             return CT_ERR_TIMEOUT;
     }
+    return status;
 }
 
 /* (Even if asked for ends only, wait reports stops of traced threads.) */

@@ -34,6 +34,7 @@ struct seize_set {
     const void *memory;
     struct seize_thread *threads;
     size_t count, capacity;
+    uint64_t since_ns; /* CLOCK_BOOTTIME: when the first thread was asked to stop */
     char directory[SEIZE_DIRECTORY_BUFFER];
 };
 
