@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 # Those that print what differs from run to run, or what they are linked with, and those that need more than one file,
 # or flags of their own. (crowd takes a busy machine for an error.)
-left_out=' clock crowd descriptors surroundings constructors uses_library uses_library_old uses_library_new'
+left_out=' clock fast_clock crowd descriptors surroundings constructors uses_library uses_library_old uses_library_new'
 left_out="$left_out dlopen_plugin turns_boost turns_stackless takes_gs zero_pointers "
 
 build() { # source, name of the compiler, compiler for C, for C++
