@@ -79,7 +79,9 @@ int ct_reading_close(struct ct_trace *trace, int code, bool allow_damaged) {
                          "says which",
                          ct_trace_path(trace), ct_trace_path(trace));
     ct_trace_close(trace);
-    return damaged && !code && !allow_damaged ? (int)CT_EXIT_DAMAGED : code;
+    /* What was not found may be in the part that is missing. */
+    bool replaces = code == 0 || code == (int)CT_EXIT_UNAVAILABLE;
+    return damaged && replaces && !allow_damaged ? (int)CT_EXIT_DAMAGED : code;
 }
 
 int ct_reading_open_next(struct ct_trace **out, const struct ct_operands *operands) {
