@@ -52,7 +52,8 @@ static void read_piece(struct ct_index *index, struct slot *slot) {
     size_t wanted = (size_t)(slot->end - slot->first), count = 1;
     block->count = 0;
     block->clean = false;
-    if (!ct_grow(&block->events, &block->room, wanted - 1, sizeof *block->events, RAW_PIECE))
+    if (wanted > CTP_BLOCK_EVENTS || /* a hole */
+        !ct_grow(&block->events, &block->room, wanted - 1, sizeof *block->events, RAW_PIECE))
         return;
     while (count && block->count < wanted) {
         count = ct_index_read(index, slot->first + block->count, block->events + block->count, wanted - block->count);
@@ -71,7 +72,7 @@ static struct slot *take_piece(struct ct_ahead *a, const struct ct_index *index)
     struct slot *slot = &a->slots[a->taken++ % SLOTS];
     slot->first = a->next;
     slot->end = ct_index_block_end(index, a->next, RAW_PIECE);
-    if (slot->end > a->end)
+    if (slot->end > a->end || slot->end <= slot->first) /* the file has become shorter since the reader opened it */
         slot->end = a->end;
     a->next = slot->end;
     slot->ready = false;

@@ -10,7 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
+
+#define SECONDS 30
 
 static char root[200], directory[300];
 
@@ -191,11 +194,36 @@ static void damage_is_the_same(void **unused) {
     }
 }
 
+/* A file that becomes shorter after the trace was opened: helpers see an end that is before the reader's. */
+static void files_may_become_shorter(void **unused) {
+    (void)unused;
+    const struct random_trace *kinds[] = {&traces[0], &traces[4]};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct seen seen = {0};
+        struct ct_trace_cursor *cursor;
+        char path[400];
+        size_t size;
+        write_random(directory, kinds[i]);
+        struct ct_trace *trace = open_trace(true);
+        snprintf(path, sizeof path, "%s/thread_1/index.%s", directory, kinds[i]->raw ? "atf" : "ctp");
+        free(load(path, &size));
+        assert_int_equal(truncate(path, (off_t)size / 2), 0);
+        alarm(SECONDS); /* it must end */
+        assert_int_equal(ct_trace_cursor_open(&cursor, trace, 0), 0);
+        read_all(&seen, cursor);
+        alarm(0);
+        assert_true(seen.events > 1000 && seen.events < kinds[i]->events);
+        ct_trace_close(trace);
+        remove_directory(directory);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(readers_see_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(somebody_reads_ahead, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_is_the_same, setup, teardown),
+        cmocka_unit_test_setup_teardown(files_may_become_shorter, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
