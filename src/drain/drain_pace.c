@@ -4,13 +4,16 @@
  * It sleeps for a few milliseconds, so that the live parts of chunks are written too, and for less when a sixteenth of
  * the lane would be full sooner, at the present rate. A thread of the target wakes it when a quarter was filled all the
  * same: that takes a burst, so threads hardly ever make this system call. The word that the drain sleeps on is in
- * shared memory. The target may wake it for nothing: if it does so again and again, nobody but us can wake it.
+ * shared memory. The target may wake it for nothing: if it does so again and again, nobody but us can wake it. The
+ * target may also keep us from waking it, since it can wait there too and move those that wait to another word. So a
+ * long sleep has slices, and each ends with a look whether the drain is to finish.
  *
  * When others keep it from the processors, the thread asks for a better priority. Only root, or a user with a limit on
  * nice, gets one. */
 #include "drain/drain.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <stdio.h>
@@ -22,6 +25,7 @@
 #define FILL_PART   16u /* the drain sleeps until this part of the lane may be full */
 #define WAKE_PART   4u  /* it is woken when this part was submitted since its last pass began */
 #define LEAST_NS    100000u
+#define SLICE_NS    250000000u
 #define MOST_IDLE   8u /* wake-ups after which nothing was found, until they are ignored */
 #define HIGH_NICE   (-10)
 #define QUEUED_PART 20u /* a twentieth of the time spent waiting for a processor is too much */
@@ -32,18 +36,25 @@ static bool is_stopping(const struct ct_drain *d) {
     return __atomic_load_n(&d->stopping, __ATOMIC_ACQUIRE);
 }
 
+/* False: the time is over. */
+static bool sleep_on(uint32_t *word, uint32_t value, uint64_t ns) {
+    const struct timespec limit = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    return !syscall(SYS_futex, word, FUTEX_WAIT, value, &limit, NULL, 0) || errno != ETIMEDOUT;
+}
+
 /* Returns true if somebody has woken us, or there was no need to sleep. */
 static bool sleep_until_woken(struct ct_drain *d, uint64_t ns) {
     struct ct_shm_queue *q = d->lane->queue;
-    const struct timespec limit = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
     uint32_t wakes = __atomic_load_n(&q->wakes, __ATOMIC_ACQUIRE);
     uint64_t wake_at = d->submits + d->lane->chunk_count / WAKE_PART + 1;
-    bool woken = true;
     __atomic_store_n(&q->wake_at, wake_at, __ATOMIC_SEQ_CST);
     /* What was submitted before the threads could see wake_at is not slept on. ct_drain_wake changes the word after
      * `stopping` was set. */
-    if (!is_stopping(d) && __atomic_load_n(&q->submits, __ATOMIC_SEQ_CST) < wake_at)
-        woken = !syscall(SYS_futex, &q->wakes, FUTEX_WAIT, wakes, &limit, NULL, 0) || errno != ETIMEDOUT;
+    bool woken = __atomic_load_n(&q->submits, __ATOMIC_SEQ_CST) >= wake_at;
+    for (uint64_t slice; ns && !woken && !is_stopping(d); ns -= slice) {
+        slice = ns < SLICE_NS ? ns : SLICE_NS;
+        woken = sleep_on(&q->wakes, wakes, slice);
+    }
     __atomic_store_n(&q->wake_at, CT_SHM_NO_WAKE, __ATOMIC_RELAXED);
     return woken;
 }
@@ -78,7 +89,7 @@ void ct_drain_wake(struct ct_drain *d) {
     struct ct_shm_queue *q = d->lane->queue;
     (void)!write(d->stop_fd, &one, sizeof one);
     __atomic_fetch_add(&q->wakes, 1, __ATOMIC_RELEASE);
-    (void)syscall(SYS_futex, &q->wakes, FUTEX_WAKE, 1, NULL, NULL, 0);
+    (void)syscall(SYS_futex, &q->wakes, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); /* the target may wait too */
 }
 
 /* ---- its share of the processors ---- */

@@ -3,7 +3,8 @@
  * Owner: the drain thread.
  *
  * A chunk's header says for how long its thread had waited when it got the chunk. That was right before the chunk's
- * first event. The header is the target's: a wait is never longer than the time between two events of the thread. */
+ * first event. Header and times are the target's: a wait is never longer than the time between two events of the
+ * thread, and never ends later than now. */
 #include "drain/drain.h"
 #include "trace/switches_file.h"
 
@@ -17,9 +18,10 @@ void ct_drain_note_wait(struct ct_drain_thread *t, uint64_t waited) {
 
 void ct_drain_put_wait(struct ct_drain *d, struct ct_drain_thread *t, uint64_t first) {
     struct ct_drain_waits *w = &t->waits;
-    uint64_t to = ct_clock_ns(d->clock, first);
+    uint64_t to = ct_clock_ns(d->clock, first), now = ct_clock_now();
     uint64_t from = w->pending < first ? ct_clock_ns(d->clock, first - w->pending) : 0;
     w->pending = 0;
+    to = to < now ? to : now;
     from = from > t->last_ns ? from : t->last_ns;
     if (!t->events || from >= to) /* a wait before the first event is in no call */
         return;

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -273,6 +275,30 @@ static void test_wait_is_bounded(void **state) {
     free(e);
 }
 
+/* ... and that the wait ends hours from now. */
+static void test_wait_ends_in_the_past(void **state) {
+    (void)state;
+    lane_start(&f, SMALL, false, 0);
+    struct ct_block *b = lane_thread(&f);
+    uint32_t capacity = lane_capacity(&f);
+    write_numbered(b, 0, capacity + 1);
+    for (uint32_t i = 0; i < f.lane.chunk_count; i++)
+        if (f.lane.chunks[i].number == 2) {
+            f.lane.chunks[i].waited = UINT64_MAX;
+            ((struct ct_event *)(uintptr_t)ct_lane_events(&f.lane, i))->timestamp += 1ull << 46;
+        }
+    lane_start_drain(&f);
+    assert_int_equal(lane_finish_drain(&f), 0);
+    size_t count;
+    struct atf_index_event *e = lane_read(&f, 1, &count);
+    uint64_t now = ct_clock_now();
+    assert_int_equal(count, capacity + 1);
+    assert_true(e[count - 1].timestamp_ns > now);
+    assert_true(f.drain.statistics.waited_ns > 0);
+    assert_true(f.drain.statistics.waited_ns <= now - e[0].timestamp_ns);
+    free(e);
+}
+
 /* ---- waking ---- */
 
 /* The drain sleeps for longer than the test lasts, unless a thread wakes it. */
@@ -293,6 +319,25 @@ static void test_full_chunks_wake_the_drain(void **state) {
     assert_int_equal(lane_lost(&f), 0);
 }
 
+/* The target moves our sleep to another word, where no wake-up arrives: the end comes all the same. */
+static void test_end_does_not_need_the_word(void **state) {
+    (void)state;
+    lane_start(&f, SMALL, false, 0);
+    lane_prepare_drain(&f);
+    f.drain.interval_ms = 3600 * 1000;
+    assert_int_equal(ct_drain_start(&f.drain), 0);
+    uint32_t *word = &f.lane.queue->wakes;
+    long moved = 0;
+    for (int tries = 0; !moved && tries < SECONDS * 1000; tries++) {
+        usleep(1000);
+        moved = syscall(SYS_futex, word, FUTEX_CMP_REQUEUE, 0, (void *)1, f.lane.queue->pad2, *word);
+    }
+    assert_int_equal(moved, 1);
+    alarm(SECONDS);
+    assert_int_equal(lane_finish_drain(&f), 0);
+    alarm(0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_newest_are_kept, clean),
@@ -302,7 +347,9 @@ int main(void) {
         cmocka_unit_test_teardown(test_patience_is_used_up, clean),
         cmocka_unit_test_teardown(test_waits_are_written, clean),
         cmocka_unit_test_teardown(test_wait_is_bounded, clean),
+        cmocka_unit_test_teardown(test_wait_ends_in_the_past, clean),
         cmocka_unit_test_teardown(test_full_chunks_wake_the_drain, clean),
+        cmocka_unit_test_teardown(test_end_does_not_need_the_word, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
