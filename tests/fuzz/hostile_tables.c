@@ -154,7 +154,8 @@ uint64_t __wrap_ct_seize_now_ms(void) {
 int __wrap_clock_gettime(clockid_t id, struct timespec *time);
 int __wrap_clock_gettime(clockid_t id, struct timespec *time) {
     (void)id;
-    *time = (struct timespec){.tv_sec = (time_t)(w.worked_ns / 1000000000), .tv_nsec = (long)(w.worked_ns % 1000000000)};
+    time->tv_sec = (time_t)(w.worked_ns / 1000000000);
+    time->tv_nsec = (long)(w.worked_ns % 1000000000);
     return 0;
 }
 
