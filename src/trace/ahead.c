@@ -52,8 +52,9 @@ static void read_piece(struct ct_index *index, struct slot *slot) {
     size_t wanted = (size_t)(slot->end - slot->first), count = 1;
     block->count = 0;
     block->clean = false;
-    if (wanted > CTP_BLOCK_EVENTS || /* a hole */
-        !ct_grow(&block->events, &block->room, wanted - 1, sizeof *block->events, RAW_PIECE))
+    if (wanted > CTP_BLOCK_EVENTS) /* no block, but a gap between parts */
+        return;
+    if (!ct_grow(&block->events, &block->room, wanted - 1, sizeof *block->events, RAW_PIECE))
         return;
     while (count && block->count < wanted) {
         count = ct_index_read(index, slot->first + block->count, block->events + block->count, wanted - block->count);
