@@ -57,9 +57,10 @@ void ct_reading_report_clock(const struct ct_trace *trace) {
 void ct_reading_report_sampled(const struct ct_trace *trace) {
     uint64_t rate = ct_sampled_rate_of(trace);
     if (rate)
-        ct_message_error("recorded with --sample %llu: most calls were counted, but not recorded; times, callers and "
-                         "single calls are those of the sample",
-                         (unsigned long long)rate);
+        ct_message_error(
+            "%s was recorded with --sample %llu: most calls were counted, but not recorded; times, callers and "
+            "single calls are those of the sample",
+            ct_trace_path(trace), (unsigned long long)rate);
 }
 
 /* ---- damage ---- */
