@@ -4,7 +4,7 @@
 #include "cli/options.h"
 #include <string.h>
 
-enum { WIDTH = 80, COLUMN = 30 };
+enum { WIDTH = 80, COLUMN = 30, USAGE_WIDTH = 100 };
 
 /* Prints words from `column` on, wrapped at WIDTH and indented by `indent`; line feeds in the text are kept. */
 static void wrap(FILE *out, const char *text, int indent, int column) {
@@ -70,11 +70,18 @@ static void print_block(FILE *out, const char *title, const char *lines) {
     }
 }
 
+/* Operands that do not fit have a line of their own. */
+static void print_usage(FILE *out, const struct ct_command *command) {
+    const char *operands = command->operands ? command->operands : "";
+    int length = fprintf(out, "Usage: contrail %s [OPTIONS]", command->name);
+    bool fits = length + 1 + (int)strlen(operands) <= USAGE_WIDTH;
+    fprintf(out, "%s%s\n\n", !*operands ? "" : fits ? " " : "\n           ", operands);
+}
+
 void ct_options_print_help(FILE *out, const struct ct_command *command) {
     char text[1024];
     bool help_letter = true;
-    fprintf(out, "Usage: contrail %s [OPTIONS]%s%s\n\n", command->name, command->operands ? " " : "",
-            command->operands ? command->operands : "");
+    print_usage(out, command);
     wrap(out, command->description, 0, 0);
     fputs("\nOptions:\n", out);
     for (const struct ct_option *o = command->options; o && o->name; o++) {

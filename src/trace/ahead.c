@@ -52,6 +52,8 @@ static void read_piece(struct ct_index *index, struct slot *slot) {
     size_t wanted = (size_t)(slot->end - slot->first), count = 1;
     block->count = 0;
     block->clean = false;
+    if (wanted > CTP_BLOCK_EVENTS) /* no block, but a gap between parts */
+        return;
     if (!ct_grow(&block->events, &block->room, wanted - 1, sizeof *block->events, RAW_PIECE))
         return;
     while (count && block->count < wanted) {

@@ -17,7 +17,8 @@ static int by_start(const void *a, const void *b) {
 /* A thread that waits is stopped with the others too: what overlaps is one wait. */
 static void unite(struct ct_waits *w) {
     size_t count = 0;
-    qsort(w->spans, w->count, sizeof *w->spans, by_start);
+    if (w->count)
+        qsort(w->spans, w->count, sizeof *w->spans, by_start);
     for (size_t i = 0; i < w->count; i++) {
         struct ct_wait_span *last = count ? &w->spans[count - 1] : NULL;
         if (last && w->spans[i].from_ns <= last->to_ns)

@@ -21,6 +21,7 @@
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum mode { EJECT, BEHIND, WALK, STALK, MODES };
 enum operation { POKE, BOOT, RUNTIME, BLOCK, SHADOW, THREAD, PATCH, PATTERN, LANE, CODE, OPERATIONS };
@@ -147,6 +148,15 @@ static void work(uint64_t bytes) {
 uint64_t __wrap_ct_seize_now_ms(void);
 uint64_t __wrap_ct_seize_now_ms(void) {
     return w.worked_ns / 1000000;
+}
+
+/* Patience (remote/patience.c) asks the C library. */
+int __wrap_clock_gettime(clockid_t id, struct timespec *time);
+int __wrap_clock_gettime(clockid_t id, struct timespec *time) {
+    (void)id;
+    time->tv_sec = (time_t)(w.worked_ns / 1000000000);
+    time->tv_nsec = (long)(w.worked_ns % 1000000000);
+    return 0;
 }
 
 int __wrap_ct_remote_read(const struct ct_remote *remote, uint64_t address, void *bytes, size_t size);

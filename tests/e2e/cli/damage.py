@@ -80,7 +80,8 @@ class Damage(unittest.TestCase):
 
     def test_cut_index(self):
         path, process = self.copy()
-        os.truncate(os.path.join(process, "thread_1", "index.ctp"), 1536)
+        index = os.path.join(process, "thread_1", "index.ctp")
+        os.truncate(index, os.path.getsize(index) // 2)
         self.check(path, r"thread_1: \d+ events are missing, \d+ can be read")
         self.check_info(path, r"\d+ events are missing, \d+ can be read")
 
@@ -89,6 +90,9 @@ class Damage(unittest.TestCase):
         os.unlink(os.path.join(process, "thread_1", "index.ctp"))
         self.check(path, r"thread_1: \d+ events are missing, 0 can be read", [["replay"]])
         self.check_info(path, r"\d+ events are missing, 0 can be read")
+        # what is not found may be in the part that is missing
+        self.assertEqual(run("graph", "*", path).returncode, DAMAGED)
+        self.assertEqual(run("graph", "--allow-damaged", "*", path).returncode, 69)
 
     def test_checksum(self):
         path, process = self.copy()
