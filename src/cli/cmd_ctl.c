@@ -323,7 +323,8 @@ const struct ct_command ct_command_ctl = {
     .description =
         "Talks to the contrail that records process PID. PID may be any process of the session: a command applies to "
         "all of them. Only root and the user who started the recording can do this. Changes take effect while the "
-        "program runs; each becomes a version of the policy in the manifest of the trace.",
+        "program runs; those of triggers, exclusions, budget and recording become versions of the policy in the "
+        "manifest of the trace.",
     .options = ctl_option_table,
     .notes =
         COMMAND_HELP "\n"

@@ -229,6 +229,7 @@ static int open_trace(struct ct_trace **out, char *path, const struct options *o
     }
     ct_reading_report_damage(*out);
     ct_reading_report_clock(*out);
+    ct_reading_report_sampled(*out);
     if (o->mangled)
         ct_trace_keep_mangled(*out);
     return code;

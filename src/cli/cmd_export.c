@@ -301,6 +301,7 @@ static void read_trace(struct job *job, const struct ct_operands *operands, stru
     job->start_ns = ct_selection_start(trace);
     ct_reading_report_damage(trace);
     ct_reading_report_clock(trace);
+    ct_reading_report_sampled(trace);
     ct_live_init(&job->live, true, false);
     int status = ct_export_run(trace, &job->export, &o->result);
     ct_live_erase(&job->live);

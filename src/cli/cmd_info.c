@@ -233,8 +233,8 @@ static void print_numbers(const struct page *p) {
         print_coverage(p);
     if (info->sampled) {
         print_label(p, "Sampled");
-        ct_printer_format(p->printer, "every %sth call of a function was recorded, with all that it called\n",
-                          ct_text_count(a, info->sampled));
+        ct_printer_format(p->printer, "every %s call of a function was recorded, with all that it called\n",
+                          ct_text_ordinal(a, info->sampled));
     }
     if (info->left_out.budget) {
         print_label(p, "Budget");

@@ -160,6 +160,7 @@ static int run_replay(int argc, char **argv) {
     if (code < 0)
         code = ct_reading_open(&trace, &operands);
     if (code < 0) {
+        ct_reading_report_sampled(trace);
         if (options.full_names)
             ct_printer_keep_names();
         if (options.mangled)

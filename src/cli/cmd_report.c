@@ -184,7 +184,8 @@ static void print_row(const struct table *t, const struct ct_report_row *row) {
 static void print_counts(const struct table *t) {
     const struct ct_report *r = t->report;
     char a[CT_TEXT_SIZE], b[CT_TEXT_SIZE], c[CT_TEXT_SIZE];
-    ct_printer_format(t->printer, "\nCalls: %s; threads: %s", ct_text_count(a, r->calls), ct_text_count(b, r->threads));
+    ct_printer_format(t->printer, "\nCalls: %s%s; threads: %s", ct_text_count(a, r->calls),
+                      r->sampled ? " recorded" : "", ct_text_count(b, r->threads));
     if (r->matched > r->row_count)
         ct_printer_format(t->printer, "; rows: %s of %s (--limit 0 shows all)", ct_text_count(a, r->row_count),
                           ct_text_count(c, r->matched));
@@ -219,8 +220,8 @@ static void print_sampled(const struct table *t) {
     char a[CT_TEXT_SIZE];
     if (!t->report->sampled)
         return;
-    ct_printer_format(t->printer, "Sampled: every %sth call of a function was recorded, with all that it called; %s\n",
-                      ct_text_count(a, t->report->sampled),
+    ct_printer_format(t->printer, "Sampled: every %s call of a function was recorded, with all that it called; %s\n",
+                      ct_text_ordinal(a, t->report->sampled),
                       t->report->exact ? "CALLS are all calls, times are those of the sample"
                                        : "CALLS and times are those of the sample");
 }
@@ -291,6 +292,8 @@ static int report_trace(struct ct_trace *trace, struct options *o) {
     int code = ct_selection_apply(&o->selection, trace, o->directories.items, &options.select);
     if (code >= 0)
         return code;
+    if (o->slowest || o->locks || o->histogram || o->csv) /* the table and JSON say it themselves */
+        ct_reading_report_sampled(trace);
     if (o->slowest || o->locks)
         return report_moments(trace, o, &options.select);
     if (o->histogram)

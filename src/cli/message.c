@@ -129,6 +129,13 @@ const char *ct_text_count(char buffer[CT_TEXT_SIZE], uint64_t n) {
     return buffer;
 }
 
+const char *ct_text_ordinal(char buffer[CT_TEXT_SIZE], uint64_t n) {
+    static const char *const endings[] = {"th", "st", "nd", "rd"};
+    bool teens = n / 10 % 10 == 1;
+    ct_text_count(buffer, n);
+    return strcat(buffer, endings[!teens && n % 10 < 4 ? n % 10 : 0]);
+}
+
 /* Writes three significant digits of a number below 1,000 (or so): a number that rounds up to 10.0 or 100 loses a
  * decimal. */
 static void three_digits(char *buffer, double n) {

@@ -34,6 +34,8 @@ int ct_message_finish(void);
 #define CT_TEXT_SIZE 32
 /* 1,234,567 */
 const char *ct_text_count(char buffer[CT_TEXT_SIZE], uint64_t n);
+/* 1st, 2nd, 11th, 1,000th */
+const char *ct_text_ordinal(char buffer[CT_TEXT_SIZE], uint64_t n);
 /* 999, 1.23 k, 12.3 M, 123 G: three significant digits */
 const char *ct_text_short(char buffer[CT_TEXT_SIZE], double n);
 /* 0 ns, 85.0 us, 1.23 ms, 12.3 s, 2 m 05 s, 1 h 02 m */

@@ -5,6 +5,7 @@
 #include "cli/config.h"
 #include "cli/rights.h"
 #include "report/output.h"
+#include "report/sampled.h"
 #include "trace/late.h"
 #include "trace/reader.h"
 #include "base/json_write.h"
@@ -51,6 +52,15 @@ void ct_reading_report_clock(const struct ct_trace *trace) {
         ct_message_error("recorded with --clock fast: a time may be late by up to %s, so shorter durations are only "
                          "right on average; counts and order are exact",
                          ct_text_time(text, late));
+}
+
+void ct_reading_report_sampled(const struct ct_trace *trace) {
+    uint64_t rate = ct_sampled_rate_of(trace);
+    if (rate)
+        ct_message_error(
+            "%s was recorded with --sample %llu: most calls were counted, but not recorded; times, callers and "
+            "single calls are those of the sample",
+            ct_trace_path(trace), (unsigned long long)rate);
 }
 
 /* ---- damage ---- */

@@ -22,6 +22,8 @@ int ct_reading_close(struct ct_trace *trace, int code, bool allow_damaged);
 void ct_reading_report_damage(struct ct_trace *trace);
 /* Says how late its times may be, if they are not exact. */
 void ct_reading_report_clock(const struct ct_trace *trace);
+/* Says that most calls were only counted, if they were sampled. */
+void ct_reading_report_sampled(const struct ct_trace *trace);
 /* The directory where the newest trace is searched for. */
 const char *ct_reading_root(void);
 /* ct_reading_open in steps: the files or directories whose owner is that of the traces; the rights; a trace. */

@@ -44,7 +44,8 @@ const struct ct_option ct_record_option_table[] = {
      .initial = "5", .min = 1, .max = 10000},
     {"wait-ms", 0, CT_OPTION_NUMBER, AT(wait_ms), "N",
      "when the memory is full a thread waits, up to N milliseconds of each second; then the oldest events are dropped, "
-     "and counted (default: 500 for a program that contrail starts, 0 for one that it attaches to)",
+     "and counted (default: 500 for a program that contrail starts, 0 for one that it attaches to; --lossless has no "
+     "limit)",
      .max = 1000},
     {"lossless", 0, CT_OPTION_FLAG, AT(lossless), NULL,
      "when the memory is full the program waits for the disk as long as it takes"},
@@ -83,7 +84,7 @@ const struct ct_option ct_record_option_table[] = {
      "capture up to N bytes of the texts that arguments point to; costs a system call for each", .max = 256},
     {"structs", 0, CT_OPTION_FLAG, AT(structs), NULL,
      "with --strings (default then: 64), capture the N bytes at each pointer argument whatever they are, so that "
-     "structures on the heap are shown"},
+     "structures on the heap are shown; costs a system call for each"},
     {"detail-rate", 0, CT_OPTION_NUMBER, AT(detail_rate), "N",
      "capture detail of at most N calls per function and second, so that memory reaches further back; the others are "
      "counted",
@@ -145,6 +146,26 @@ static bool check_lists(const struct ct_option_list *list, const char *option, c
     return true;
 }
 
+/* True for a trigger that looks at calls. */
+static bool is_of_calls(const char *trigger) {
+    return strchr(trigger, '=') && strncmp(trigger, "signal=", 7) != 0 && strncmp(trigger, "time=", 5) != 0;
+}
+
+/* What --sample takes away from other options. */
+static void say_sampled(const struct ct_record_options *o) {
+    size_t i = 0;
+    if (o->sample <= 1 || o->quiet)
+        return;
+    if (o->clock == 1)
+        ct_message_error("--clock fast has no effect with --sample: the times of a sample are exact");
+    while (i < o->triggers.count && !is_of_calls(o->triggers.items[i]))
+        i++;
+    if (i < o->triggers.count)
+        ct_message_error(
+            "with --sample, --trigger %s sees only calls that are recorded; leave out --sample to mark all",
+            o->triggers.items[i]);
+}
+
 int ct_record_check(const struct ct_record_options *o) {
     uint64_t bytes, ns;
     unsigned budget;
@@ -167,6 +188,7 @@ int ct_record_check(const struct ct_record_options *o) {
                          (unsigned long long)o->stack_bytes, (unsigned long long)(o->stack_bytes + 7) / 8 * 8);
         return CT_EXIT_USAGE;
     }
+    say_sampled(o);
     return 0;
 }
 

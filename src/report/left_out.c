@@ -20,7 +20,7 @@ static int add_functions(struct ct_left_out_list *list, const struct ct_trace *t
     for (list->items = items ? items : list->items; node; node = node->next) {
         uint64_t id = ct_json_u64(ct_json_get(node, "function", NULL), 0);
         uint64_t ns = ct_json_u64(ct_json_get(node, "first_out_ns", NULL), 0);
-        struct ct_left_out one = {.process = process,
+        struct ct_left_out one = {.pid = ct_trace_process_at(trace, process)->pid,
                                   .id = id,
                                   .function = ct_trace_function(trace, process, id),
                                   .calls = ct_json_u64(ct_json_get(node, "calls", NULL), 0),
@@ -33,6 +33,16 @@ static int add_functions(struct ct_left_out_list *list, const struct ct_trace *t
     return 0;
 }
 
+/* Times count from the first event of the trace, as those of --from do. */
+static uint64_t start_of(const struct ct_trace *trace) {
+    uint64_t start = UINT64_MAX;
+    for (size_t i = 0; i < ct_trace_process_count(trace); i++) {
+        uint64_t begin = ct_trace_process_at(trace, i)->time_start_ns;
+        start = begin && begin < start ? begin : start;
+    }
+    return start;
+}
+
 static int read_process(struct ct_left_out_list *list, const struct ct_trace *trace, const struct ct_facts *facts,
                         size_t process) {
     const struct ct_json_node *root = facts->trees[process] ? ct_json_root(facts->trees[process]) : NULL;
@@ -41,14 +51,15 @@ static int read_process(struct ct_left_out_list *list, const struct ct_trace *tr
         return 0;
     double limit = ct_json_double(ct_json_get(budget, "limit", NULL), 0);
     list->budget = true;
+    list->processes++;
     list->limit = limit > list->limit ? limit : list->limit;
-    list->used = ct_json_double(ct_json_get(budget, "used_in_all", NULL), 0);
+    double used = ct_json_double(ct_json_get(budget, "used_in_all", NULL), 0);
+    list->used = used > list->used ? used : list->used;
     const struct ct_json_node *changes = ct_json_get(budget, "changes", NULL);
     list->changes += (changes ? changes->count : 0) + ct_json_u64(ct_json_get(budget, "more_changes", NULL), 0);
     list->stops += ct_json_u64(ct_json_get(budget, "stops", NULL), 0);
     list->stopped_ns += ct_json_u64(ct_json_get(budget, "stopped_ns", NULL), 0);
-    return add_functions(list, trace, process, ct_json_get(budget, "functions", NULL),
-                         ct_trace_process_at(trace, process)->recording_start_ns);
+    return add_functions(list, trace, process, ct_json_get(budget, "functions", NULL), start_of(trace));
 }
 
 int ct_left_out_read(struct ct_left_out_list *list, const struct ct_trace *trace, const struct ct_facts *facts,
@@ -84,6 +95,7 @@ void ct_left_out_json(const struct ct_left_out_list *list, struct ct_json *j) {
     for (size_t i = 0; i < list->count; i++) {
         const struct ct_left_out *l = &list->items[i];
         ct_json_begin(j, NULL, '{');
+        ct_json_signed(j, "pid", l->pid);
         ct_json_string(j, "name", l->function ? l->function->name : "");
         ct_json_string(j, "module", l->function ? l->function->module : "");
         ct_json_number(j, "calls", l->calls);

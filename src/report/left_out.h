@@ -7,11 +7,11 @@
 #include <contrail/trace.h>
 
 struct ct_left_out {
-    size_t process;
+    int pid;
     uint64_t id;
     const struct ct_trace_function *function; /* NULL: the trace does not know it */
-    uint64_t calls;                           /* that were recorded: there were more */
-    uint64_t from_ns;                         /* when it was first left out, since the beginning of the recording */
+    uint64_t calls;                           /* that were recorded, with the budget on: there were more */
+    uint64_t from_ns;                         /* when it was first left out, since the first event of the trace */
     double cost;                              /* of its last calls, as a part of the program's own CPU time */
     bool out;                                 /* at the end too */
 };
@@ -19,8 +19,9 @@ struct ct_left_out {
 struct ct_left_out_list {
     struct ct_left_out *items; /* by calls, most first */
     size_t count, out;
-    bool budget; /* there was one */
-    double limit, used;
+    bool budget;        /* there was one */
+    double limit, used; /* the most of all processes; a limit of 0: off at the end, `used` of 0: not measured */
+    size_t processes;   /* that had one */
     uint64_t changes, stops, stopped_ns;
 };
 

@@ -271,6 +271,8 @@ static int set_wait(struct command *m) {
     if (m->operand[0] < '0' || m->operand[0] > '9' || *end || ms > 1000)
         return say(m, CT_ERR_INVALID_ARGUMENT, "wait-ms takes a number of milliseconds up to 1000, not \"%.40s\"",
                    m->operand);
+    if (m->c->session->options.lossless)
+        return say(m, CT_ERR_BAD_STATE, "the recording is lossless: threads wait as long as it takes");
     unsigned value = (unsigned)ms;
     __atomic_store_n(&m->c->session->wait_ms, value, __ATOMIC_RELAXED);
     each_recording(m->c->session, set_wait_of, &value);

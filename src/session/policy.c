@@ -237,6 +237,9 @@ static int check_glob(const char *glob, char *error, size_t size) {
     if (!glob[0] || strlen(glob) >= CT_TRIGGER_TEXT || strpbrk(glob, "\n\r"))
         return refuse(CT_ERR_INVALID_ARGUMENT, error, size,
                       "a glob has 1 to %u characters and no line breaks, like 'log_*'", CT_TRIGGER_TEXT - 1);
+    if (glob[0] == '@' && strcmp(glob, CT_HOT_WORD) != 0)
+        return refuse(CT_ERR_INVALID_ARGUMENT, error, size, "there is no list \"%s\"; " CT_HOT_WORD " is the only one",
+                      glob);
     return 0;
 }
 

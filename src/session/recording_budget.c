@@ -429,12 +429,15 @@ static bool start_thread(struct ct_recording_budget *g) {
 }
 
 void ct_recording_budget_begin(struct ct_recording *r) {
-    if (r->stalk || !r->plan || !r->times.resumed_at || (r->budget && r->budget->started) ||
-        (!r->budget && limit_of(r) <= 0))
+    double limit = limit_of(r);
+    if (r->stalk || !r->plan || !r->times.resumed_at || (r->budget && r->budget->started) || (!r->budget && limit <= 0))
         return;
     struct ct_recording_budget *g = r->budget ? r->budget : create(r);
     if (!g)
         return;
+    pthread_mutex_lock(&g->mutex);
+    g->budget.limit = limit; /* for the manifest of a process that ends before the first pass */
+    pthread_mutex_unlock(&g->mutex);
     if (!r->budget) {
         pthread_mutex_lock(&r->mutex);
         r->budget = g;

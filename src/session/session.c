@@ -117,7 +117,7 @@ static char **copy_list(const char *const *list) {
     return copy;
 }
 
-/* @hot stands for its list. */
+/* @hot means its list. */
 static char **copy_excluded(const char *const *list) {
     size_t count = 0, hot = 0, used = 0;
     while (ct_hot_globs[hot])

@@ -288,6 +288,14 @@ static void numbers_for_people(void **state) {
     assert_string_equal(ct_text_count(b, 999), "999");
     assert_string_equal(ct_text_count(b, 1000), "1,000");
     assert_string_equal(ct_text_count(b, UINT64_MAX), "18,446,744,073,709,551,615");
+    assert_string_equal(ct_text_ordinal(b, 1), "1st");
+    assert_string_equal(ct_text_ordinal(b, 2), "2nd");
+    assert_string_equal(ct_text_ordinal(b, 3), "3rd");
+    assert_string_equal(ct_text_ordinal(b, 10), "10th");
+    assert_string_equal(ct_text_ordinal(b, 12), "12th");
+    assert_string_equal(ct_text_ordinal(b, 1000), "1,000th");
+    assert_string_equal(ct_text_ordinal(b, 1023), "1,023rd");
+    assert_string_equal(ct_text_ordinal(b, 1113), "1,113th");
     assert_string_equal(ct_text_short(b, 0), "0");
     assert_string_equal(ct_text_short(b, 999), "999");
     assert_string_equal(ct_text_short(b, 999.6), "1.00 k");

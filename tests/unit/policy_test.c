@@ -313,6 +313,8 @@ static void refused_changes_change_nothing(void **state) {
     assert_non_null(strstr(error, "trigger list"));
     assert_int_equal(ct_policy_exclude(p, "x", false, 5, error, sizeof error), CT_ERR_NOT_FOUND);
     assert_int_equal(ct_policy_exclude(p, "", true, 5, error, sizeof error), CT_ERR_INVALID_ARGUMENT);
+    assert_int_equal(ct_policy_exclude(p, "@cold", true, 5, error, sizeof error), CT_ERR_INVALID_ARGUMENT);
+    assert_non_null(strstr(error, "@hot"));
     assert_int_equal(ct_policy_record(p, true, 5, error, sizeof error), CT_ERR_ALREADY_HOOKED);
     assert_int_equal(p->version, 1);
     assert_int_equal(ct_policy_hash(p), hash);

@@ -168,6 +168,7 @@ class Budget(session_case.SessionCase):
         attached = self.start(session_case.CONTRAIL, "attach", "--output", self.path("traces"), str(target.pid))
         recorder.wait_for("it is recorded", lambda: self.left_out(target.pid) == 0)
         self.assertNotEqual(self.ctl(target.pid, "budget", "much").returncode, 0)
+        self.assertIn("900 ms", self.ctl(target.pid, "wait-ms", "900").stdout)
         self.assertEqual(self.ctl(target.pid, "budget", "5%").returncode, 0)
         self.wait_left_out(target.pid)
         self.assertEqual(self.ctl(target.pid, "budget", "off").returncode, 0)
@@ -214,6 +215,16 @@ class Budget(session_case.SessionCase):
         self.finish(process)
         with open(os.path.join(self.session(), "pid_%d" % child, "manifest.json")) as file:
             self.assertTrue(json.load(file)["budget"]["functions"])
+        budget = json.loads(self.run_command("report", "--json"))
+        self.assertGreater(budget["budget"]["used"], 0)
+        self.assertLessEqual({row["pid"] for row in budget["left_out"]}, {pid, child})
+        self.assertRegex(self.run_command("report"), r"left out from .* of process %d\n" % child)
+
+    def test_short_process(self):
+        """It ends before the budget has looked at it for the first time."""
+        _, manifests = self.record("true", options=["--budget", "7%"])
+        self.assertEqual(manifests[0]["budget"]["limit"], 0.07)
+        self.assertNotIn("off at the end", self.run_command("info"))
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ class ManySwitches(session_case.SessionCase):
         self.addCleanup(target.stdout.close)
         self.addCleanup(target.kill)
         if int(target.stdout.readline()) < threads:
-            self.skipTest("so many threads are not allowed here")
+            self.skipTest("this many threads are not allowed here")
 
         def limit():
             if files:

@@ -109,6 +109,26 @@ class Sample(session_case.SessionCase):
         self.assertEqual(rows["middle"]["calls"], 200)
         text = subprocess.run([session_case.CONTRAIL, "report", self.session()], capture_output=True, text=True).stdout
         self.assertIn("every 100th call", text)
+        self.assertRegex(text, r"(?m)^Calls: [\d,]+ recorded; threads")  # the rows have all calls
+
+    def test_other_commands_say_it(self):
+        self.check("--only", "calls")
+        session = self.session()
+        for words in (["graph", "leaf", session], ["replay", "--limit", "1", session], ["diff", session, session],
+                      ["report", "--csv", session], ["report", "--slowest", "1", session],
+                      ["report", "--histogram", "leaf", session],
+                      ["export", "--format", "folded", "--output", self.path("folded"), session]):
+            done = subprocess.run([session_case.CONTRAIL, *words], capture_output=True, text=True)
+            self.assertIn("recorded with --sample 100", done.stderr, words)
+
+    def test_other_options(self):
+        done, manifests = self.record(self.program, options=["--sample", "2", "--clock", "fast", "--trigger", "crash",
+                                                             "--trigger", "symbol=once"])
+        self.assertIn("--clock fast has no effect with --sample", done.stderr)
+        self.assertIn("--trigger symbol=once sees only calls that are recorded", done.stderr)
+        self.assertNotIn("late_ns", manifests[0]["clock"])
+        info = subprocess.run([session_case.CONTRAIL, "info", self.session()], capture_output=True, text=True).stdout
+        self.assertIn("every 2nd call", info)
 
     def test_whole_subtrees(self):
         self.check("--only", "calls")
