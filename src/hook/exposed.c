@@ -98,10 +98,11 @@ void ct_shadow_rehook_other_returns(struct ct_block *b, uint64_t sp) {
 #define COVER_FIRST 8u /* frames; then twice as many each time */
 #define COVER_MOST  4096u
 
-/* May frames be hooked again now, and from where on? A walk that goes on needs the real addresses. */
+/* May frames be hooked again now, and from where on? A walk that goes on needs the real addresses. Bare frames are on
+ * the thread's own stack, which is mapped: the kernel need not be asked for each, nor may it be under a filter. */
 static bool may_cover(const struct ct_block *b, uint64_t *sp) {
     bool walking = b->attention & CT_ATTENTION_UNWIND;
-    *sp = walking ? b->walk.land_sp : 0;
+    *sp = walking ? b->walk.land_sp : b->home_low;
     return !walking || (b->walk.land_sp && !b->interrupted_count);
 }
 

@@ -32,7 +32,7 @@ static uint64_t forwarded(const void *arg, uint64_t pc, bool in_call) {
     uint64_t to = 0;
     (void)in_call;
     for (size_t i = 0; i < c->count && !to; i++)
-        to = leaves_patch(c->hooks[i], pc);
+        to = c->done[i] ? leaves_patch(c->hooks[i], pc) : 0;
     return to;
 }
 
@@ -40,7 +40,7 @@ static uint64_t moved(const void *arg, uint64_t pc, bool in_call) {
     const struct ct_rehook *c = arg;
     uint64_t to = 0;
     for (size_t i = 0; i < c->count && !to; i++)
-        to = ct_plan_moved(&c->hooks[i]->plan, pc, in_call);
+        to = c->done[i] ? ct_plan_moved(&c->hooks[i]->plan, pc, in_call) : 0;
     return to;
 }
 
@@ -65,17 +65,35 @@ static int write_hook(struct ct_page_writer *w, const struct ct_plan *plan, bool
     return status;
 }
 
+/* Is the host of its springboard patched? If it is not, the springboard would be in code that runs. */
+static bool has_host(struct ct_page_writer *w, const struct ct_rehook *c, size_t i) {
+    const struct ct_target_hook *host = c->hosts[i];
+    return !host || holds(w, &host->plan, true);
+}
+
+/* done[i]: its bytes are as before the change. If they are not, another module may be there, whose code is not ours to
+ * move threads in. */
+static void find_ready(const struct ct_rehook *c, bool back) {
+    struct ct_page_writer w = ct_stopped_writer(c->remote);
+    for (size_t i = 0; i < c->count; i++)
+        c->done[i] =
+            ct_clock_now() < c->until_ns && ct_rehook_is_possible(c->hooks[i]) && holds(&w, &c->hooks[i]->plan, !back);
+}
+
 static int change(const struct ct_rehook *c, bool back) {
     struct ct_page_writer w = ct_stopped_writer(c->remote);
     int status = 0;
-    for (size_t i = 0; i < c->count; i++)
-        c->done[i] = false;
-    for (size_t i = 0; i < c->count && !status && ct_clock_now() < c->until_ns; i++) {
+    for (size_t i = 0; i < c->count; i++) {
         const struct ct_plan *plan = &c->hooks[i]->plan;
-        if (!ct_rehook_is_possible(c->hooks[i]))
+        bool ready = c->done[i];
+        c->done[i] = false;
+        if (status || ct_clock_now() >= c->until_ns)
             continue;
-        c->done[i] = holds(&w, plan, back); /* an earlier change that was cut short */
-        if (c->done[i] || !holds(&w, plan, !back))
+        if (!ready) { /* an earlier change that was cut short, perhaps */
+            c->done[i] = ct_rehook_is_possible(c->hooks[i]) && holds(&w, plan, back);
+            continue;
+        }
+        if (back && !has_host(&w, c, i))
             continue;
         status = write_hook(&w, plan, back);
         c->done[i] = !status;
@@ -85,11 +103,13 @@ static int change(const struct ct_rehook *c, bool back) {
 }
 
 int ct_rehook_take_out(const struct ct_rehook *c) {
+    find_ready(c, false);
     int status = ct_stopped_move_threads(c->remote, forwarded, c);
     return status ? status : change(c, false);
 }
 
 int ct_rehook_put_back(const struct ct_rehook *c) {
+    find_ready(c, true);
     int status = ct_stopped_move_threads(c->remote, moved, c);
     return status ? status : change(c, true);
 }

@@ -14,11 +14,13 @@
 bool ct_rehook_is_possible(const struct ct_target_hook *hook);
 
 /* Takes out, or puts back, the hooks in this order, until the time is over (CLOCK_BOOTTIME). done[i]: it is as wanted
- * now. A hook whose bytes are not as expected (another module is there) is left alone, and not done. The caller takes
- * guests out before their hosts, and puts hosts back before their guests (ct_plan.host). */
+ * now. A hook whose bytes are not as expected (another module is there) is left alone, and not done; so is one whose
+ * host is not in place. The caller takes guests out before their hosts, and puts hosts back before their guests
+ * (ct_plan.host). After an error, done[] says nothing. */
 struct ct_rehook {
     struct ct_remote *remote;
     const struct ct_target_hook *const *hooks;
+    const struct ct_target_hook *const *hosts; /* by hook; NULL: it has none */
     size_t count;
     uint64_t until_ns;
     bool *done;

@@ -30,7 +30,7 @@
 
 struct batch {
     uint32_t numbers[BATCH];
-    const struct ct_target_hook *hooks[BATCH];
+    const struct ct_target_hook *hooks[BATCH], *hosts[BATCH];
     bool done[BATCH];
     size_t count;
 };
@@ -215,7 +215,9 @@ static void switch_off(struct ct_recording_budget *g, uint64_t now_ns) {
 static void add(struct batch *b, const struct ct_recording_budget *g, uint32_t number) {
     if (b->count == BATCH)
         return;
+    int32_t host = g->places.at[number].host;
     b->numbers[b->count] = number;
+    b->hosts[b->count] = host >= 0 ? g->places.at[host].hook : NULL;
     b->hooks[b->count++] = g->places.at[number].hook;
 }
 
@@ -251,18 +253,28 @@ static void set_patched(struct ct_recording_budget *g, uint32_t number, bool pat
         g->places.at[p->host].guests += patched ? 1 : -1;
 }
 
+/* Some of these may have been put back, and their springboards are in the bytes of their hosts: these stay from now
+ * on. */
+static void keep_hosts(struct ct_recording_budget *g, const struct batch *b) {
+    for (size_t i = 0; i < b->count; i++) {
+        const struct ct_budget_place *p = &g->places.at[b->numbers[i]];
+        if (p->host >= 0 && !p->patched)
+            g->places.at[p->host].guests++;
+    }
+}
+
 /* Under one stop: takes `out` out and puts `back` back. */
 static int change_bytes(struct ct_recording_budget *g, struct batch *out, struct batch *back) {
     uint64_t until_ns = ct_clock_now() + WRITE_NS;
     struct ct_remote *remote = g->recording->remote;
-    const struct ct_rehook leaving = {remote, out->hooks, out->count, until_ns, out->done};
-    const struct ct_rehook coming = {remote, back->hooks, back->count, until_ns, back->done};
+    const struct ct_rehook leaving = {remote, out->hooks, out->hosts, out->count, until_ns, out->done};
+    const struct ct_rehook coming = {remote, back->hooks, back->hosts, back->count, until_ns, back->done};
     int status = out->count ? ct_rehook_take_out(&leaving) : 0;
     for (size_t i = 0; !status && i < out->count; i++)
         if (out->done[i])
             set_patched(g, out->numbers[i], false);
-    if (!status && back->count)
-        status = ct_rehook_put_back(&coming);
+    if (!status && back->count && (status = ct_rehook_put_back(&coming)))
+        keep_hosts(g, back);
     for (size_t i = 0; !status && i < back->count; i++)
         if (back->done[i])
             set_patched(g, back->numbers[i], true);
