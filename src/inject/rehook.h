@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Takes single hooks out of a stopped target that has them, and puts them back, while all other hooks stay.
  *
- * Stubs, tables and shadow stacks stay too: calls that are open return through their stubs as before, and a
- * recorder that cleans up after us restores only bytes that are ours (eject.h). A change of one hook lies in one page each: if we die
- * in the middle, every hook is either there or not. */
+ * Stubs, tables and shadow stacks stay too: calls that are open return through their stubs as before, and a recorder
+ * that cleans up after us restores only bytes that are ours (eject.h). A change of one hook lies in one page each: if
+ * we die in the middle, every hook is either there or not. */
 #ifndef CT_INJECT_REHOOK_H
 #define CT_INJECT_REHOOK_H
 
