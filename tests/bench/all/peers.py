@@ -41,10 +41,10 @@ def lttng(bench):
     program = built_again(bench, "calls-instrumented", ["-finstrument-functions"])
     place = os.path.join(bench.directory, "lttng")
     shutil.rmtree(place, ignore_errors=True)
-    for words in (["create", "contrail-bench", "--output", place],
-                  ["enable-event", "-u", "lttng_ust_cyg_profile_fast:*"], ["start"]):
-        bench.output(["lttng", *words])
+    bench.output(["lttng", "create", "contrail-bench", "--output", place])
     try:
+        bench.output(["lttng", "enable-event", "-u", "lttng_ust_cyg_profile_fast:*"])
+        bench.output(["lttng", "start"])
         library = "liblttng-ust-cyg-profile-fast.so"
         return work.pair_ns(bench.output(["env", "LD_PRELOAD=" + library, program, "flat", "2"]))
     finally:

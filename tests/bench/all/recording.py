@@ -43,18 +43,23 @@ def sustained(bench):
     two = min(found["two timestamps"])
     bench.figure("two timestamps", "ns", found["two timestamps"])
     for name, (_, beyond) in SUSTAINED.items():
+        if name not in found:
+            continue
         bench.figure(name, "ns", found[name], None if beyond is None else two + beyond)
         bench.figure(name + ", events kept", "%", kept[name], more=True)
     if "fast clock" in found:
         bench.figure("fast clock", "ns", found["fast clock"], 12)
         bench.figure("fast clock, events kept", "%", kept["fast clock"], more=True)
-    lossless = found["detail off, lossless"]
+    lossless = found.get("detail off, lossless")
+    if not lossless or "detail off" not in found:
+        return
     bench.figure("default beside lossless", "x", measure.ratios(found["detail off"], lossless), 1)
     # Events on disk each second, as a share of what is written when threads wait: dropping costs no capacity.
     for name in "detail off, never waiting", "detail off, 2 MiB, never waiting":
-        bench.figure(name + ", on disk beside lossless", "x",
-                     [share / 100 * min(lossless) / ns for share, ns in zip(kept[name], found[name])],
-                     0.9, more=True)
+        if name in found:
+            bench.figure(name + ", on disk beside lossless", "x",
+                         [share / 100 * min(lossless) / ns for share, ns in zip(kept[name], found[name])],
+                         0.9, more=True)
 
 
 # name: options, how many times native lua and sqlite may take
