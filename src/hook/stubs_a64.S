@@ -21,6 +21,12 @@
     ENTRY \prefix\()_enter_entry_detail
     ENTRY \prefix\()_enter_special_detail
     ENTRY \prefix\()_leave_detail
+    ENTRY \prefix\()_enter_record_fast
+    ENTRY \prefix\()_enter_entry_fast
+    ENTRY \prefix\()_leave_record_fast
+    ENTRY \prefix\()_enter_detail_fast
+    ENTRY \prefix\()_enter_entry_detail_fast
+    ENTRY \prefix\()_leave_detail_fast
     ENTRY \prefix\()_sample_record
     ENTRY \prefix\()_sample_detail
     ENTRY \prefix\()_sample_entry
