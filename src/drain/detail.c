@@ -207,7 +207,8 @@ static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, uint
     const struct ct_shm_segment *s = &drain->lane->segments[segment];
     uint32_t word = s->word, serial = s->serial;
     size_t count = ct_detail_find(drain, t, segment, t->detail.last_number, live && !t->ended);
-    if (!live && (__atomic_load_n(&s->word, __ATOMIC_ACQUIRE) != word || s->serial != serial))
+    uint32_t now = __atomic_load_n(&s->word, __ATOMIC_ACQUIRE);
+    if (!live && (s->serial != serial || (now != word && CT_SEGMENT_STATE(now) != CT_SEGMENT_FROZEN)))
         return false; /* its thread fills it again: the next look takes what is in it by then */
     bool cut = count && drain->detail->places[0].number > t->detail.last_number + 1 && is_wrapped(s);
     for (size_t i = 0; i < count; i++)
@@ -314,10 +315,12 @@ static void list_full(struct ct_drain *drain) {
     qsort(d->full, d->full_count, sizeof *d->full, by_serial);
 }
 
-/* Takes a segment that is kept, unless that was done already. */
+/* Takes a segment that is kept, unless that was done already. Its thread may have handed it over since it was listed:
+ * nobody writes to it then either, and newer records must not be taken before those in it. */
 static void take_kept(struct ct_drain *drain, const struct ct_detail_full *f) {
     struct ct_detail *d = drain->detail;
     struct ct_drain_thread *t = ct_detail_thread_of(drain, f->segment, CT_SEGMENT_KEPT);
+    t = t ? t : ct_detail_thread_of(drain, f->segment, CT_SEGMENT_FROZEN);
     if (!t || d->taken[f->segment] == f->serial || drain->lane->segments[f->segment].serial != f->serial)
         return;
     if (take_segment(drain, t, f->segment, true, false))
@@ -353,17 +356,21 @@ static bool take_full(struct ct_drain *drain, bool look) {
     return true;
 }
 
+static void note_all_dry(struct ct_drain *drain) {
+    for (uint32_t i = drain->lane->segment_count; i < drain->lane->segment_count + drain->lane->dry_count; i++) {
+        struct ct_drain_thread *t = ct_detail_thread_of(drain, i, CT_SEGMENT_OPEN);
+        if (t && t->writer)
+            note_dry(drain, t, i);
+    }
+}
+
 static void take_open(struct ct_drain *drain) {
     for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
         struct ct_drain_thread *t = ct_detail_thread_of(drain, i, CT_SEGMENT_OPEN);
         if (t && ct_detail_keeps_calls(&t->detail))
             take_carried(drain, t, i);
     }
-    for (uint32_t i = drain->lane->segment_count; i < drain->lane->segment_count + drain->lane->dry_count; i++) {
-        struct ct_drain_thread *t = ct_detail_thread_of(drain, i, CT_SEGMENT_OPEN);
-        if (t && t->writer)
-            note_dry(drain, t, i);
-    }
+    note_all_dry(drain);
     for (struct ct_drain_thread *t = drain->threads; t; t = t->next)
         if (t->writer)
             take_saved(drain, t, UINT64_MAX);
@@ -379,18 +386,33 @@ static void take_owned(struct ct_drain *drain, uint64_t now_ns) {
     }
 }
 
-/* Open calls first: their records are the oldest. */
+/* Does a thread have a segment that waits to be taken, because it was handed over after full ones were listed? */
+static bool has_frozen(const struct ct_drain *drain, const struct ct_drain_thread *t) {
+    for (uint32_t i = 0; i < drain->lane->segment_count; i++)
+        if (ct_detail_thread_of(drain, i, CT_SEGMENT_FROZEN) == t)
+            return true;
+    return false;
+}
+
+/* What is late and newer than all that was taken. It must not be taken before an older record of another segment. */
+static void take_last_late(struct ct_drain *drain) {
+    for (struct ct_drain_thread *t = drain->threads; t; t = t->next)
+        if (t->writer && ct_detail_has_late(&t->detail) && (drain->finishing || !has_frozen(drain, t)))
+            take_late(drain, t, UINT64_MAX);
+}
+
+/* Open calls first: their records are the oldest. What is late comes among the others, whichever of them are taken. */
 static bool take_all(struct ct_drain *drain, bool look, uint64_t now_ns) {
     if (look)
         take_open(drain);
+    else if (drain->detail->full_count)
+        note_all_dry(drain);
     if (!take_full(drain, look))
         return false;
     if (!look)
         return true;
     take_owned(drain, now_ns);
-    for (struct ct_drain_thread *t = drain->threads; t; t = t->next)
-        if (t->writer)
-            take_late(drain, t, UINT64_MAX);
+    take_last_late(drain);
     return true;
 }
 

@@ -166,6 +166,7 @@ struct ct_detail_late {
 /* Adds a copy of the record, unless there is one. */
 void ct_detail_add_late(struct ct_detail_thread *thread, const struct ct_detail_late *late,
                         const struct ct_shm_detail *record, size_t size);
+bool ct_detail_has_late(const struct ct_detail_thread *thread);
 /* Takes the next one before this position; free its record. */
 bool ct_detail_next_late(struct ct_detail_thread *thread, uint64_t before, struct ct_detail_late *late);
 void ct_detail_free_calls(struct ct_detail_thread *thread);

@@ -265,6 +265,10 @@ void ct_detail_add_late(struct ct_detail_thread *t, const struct ct_detail_late 
     c->late[at] = (struct ct_detail_late){late->number, late->seq, late->ns, copy};
 }
 
+bool ct_detail_has_late(const struct ct_detail_thread *t) {
+    return t->calls && t->calls->late_count;
+}
+
 bool ct_detail_next_late(struct ct_detail_thread *t, uint64_t before, struct ct_detail_late *late) {
     struct ct_detail_calls *c = t->calls;
     if (!c || !c->late_count || c->late[0].seq >= before)
