@@ -3,6 +3,7 @@
  * reads event after event: on random programs with open calls, coroutines, gaps, waits, exceptions, and damage. */
 #include "report/functions.h"
 #include "report/where.h"
+#include "process_util.h"
 #include "summary_util.h"
 #include "tests/tools/place_of.h"
 #include "trace/reader.h"
@@ -14,21 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-static char root[200], directory[300];
-
-static int setup(void **unused) {
-    (void)unused;
-    make_directory(root, sizeof root);
-    snprintf(directory, sizeof directory, "%s/pid_321", root);
-    return 0;
-}
-
-static int teardown(void **unused) {
-    (void)unused;
-    remove_directory(root);
-    return 0;
-}
 
 /* ---- comparing ---- */
 
