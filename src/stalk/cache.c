@@ -490,7 +490,8 @@ void ct_stalk_invalidate_fragment(struct stalk_cache *c, struct stalk_fragment *
 void ct_stalk_invalidate_range(struct stalk_cache *c, uint64_t start, uint64_t end) {
     for (struct stalk_fragment *f = c->live, *next; f; f = next) {
         next = f->next_live;
-        if (f->first.address < end && start < f->first.address + f->length)
+        if ((f->first.address < end && start < f->first.address + f->length) ||
+            (f->relies_from < end && start < f->relies_to))
             ct_stalk_invalidate_fragment(c, f);
     }
 }

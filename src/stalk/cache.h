@@ -45,9 +45,10 @@ struct stalk_entry {
     struct stalk_fragment *fragment;
     struct stalk_entry *next; /* next entry of the fragment */
     uint32_t incoming;        /* first exit that is linked to this entry; 0: none */
+    bool spoils_flags;        /* `returns` changes the flags, which the code overwrites */
 };
 
-enum { FRAGMENT_TRUSTED = 1, FRAGMENT_DEAD = 2 };
+enum { FRAGMENT_TRUSTED = 1, FRAGMENT_DEAD = 2, FRAGMENT_COMPARED = 4 }; /* COMPARED: whenever it runs */
 
 /* One pair per piece of a fragment: bytes of the original (0: our own code), and bytes of translated code. */
 struct stalk_piece {
@@ -67,6 +68,7 @@ struct stalk_fragment {
     uint32_t recycled;
     uint32_t callouts; /* first callout; 0: none */
     struct stalk_region *region;
+    uint64_t relies_from, relies_to; /* other code: the fragment is given up with it; equal: there is none */
     struct stalk_fragment *next_live, **link_live; /* list of the cache's live fragments */
 };
 
