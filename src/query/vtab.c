@@ -164,8 +164,8 @@ static int needs_arguments(const struct table *table, const bool *given, sqlite3
     for (int i = 0; i < table->schema->column_count; i++)
         if (is_argument(table, i) && !given[i]) {
             sqlite3_free(base->zErrMsg);
-            base->zErrMsg = sqlite3_mprintf("%s needs its arguments in parentheses: %s", table->schema->name,
-                                            table->schema->text);
+            base->zErrMsg =
+                sqlite3_mprintf("%s needs its arguments in parentheses: %s", table->schema->name, table->schema->text);
             return SQLITE_ERROR;
         }
     return SQLITE_OK;

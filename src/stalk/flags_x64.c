@@ -16,7 +16,7 @@
 #include "stalk/stalker.h"
 
 enum { MOST_LOOKED_AT = 12 }; /* instructions */
-#define FAR (1ll << 40)          /* on the stack */
+#define FAR (1ll << 40)       /* on the stack */
 
 /* Code that is looked at. */
 struct code {
@@ -72,8 +72,7 @@ static bool overwrites_flags(struct code *code) {
             continue;
         }
         ct_x64_effects(&x, &effects);
-        if ((x.kind != CT_INSN_OTHER && x.kind != CT_INSN_NOP && x.kind != CT_INSN_LANDING) ||
-            effects.flags_read)
+        if ((x.kind != CT_INSN_OTHER && x.kind != CT_INSN_NOP && x.kind != CT_INSN_LANDING) || effects.flags_read)
             return false;
         if (sets_all_flags(&x))
             return true;
@@ -147,7 +146,8 @@ static int64_t stack_change(const struct ct_x64_insn *x) {
     struct ct_x64_effects effects;
     unsigned op = x->opcode, low = op & 7, operation = x->modrm >> 3 & 7;
     bool legacy = x->encoding == CT_X64_LEGACY && x->map == 0 && !(x->prefixes & CT_X64_OPSIZE);
-    if (legacy && ((op >= 0x50 && op < 0x58) || op == 0x68 || op == 0x6a || op == 0x9c || (op == 0xff && operation == 6)))
+    if (legacy &&
+        ((op >= 0x50 && op < 0x58) || op == 0x68 || op == 0x6a || op == 0x9c || (op == 0xff && operation == 6)))
         return -8;
     if (legacy && ((op >= 0x58 && op < 0x60 && (low != CT_X64_RSP || x->rex & 1)) || op == 0x9d))
         return 8;
