@@ -85,8 +85,8 @@ struct work {
     struct part *parts;
     size_t part_count, part_room;
     pthread_mutex_t lock;
-    size_t next;   /* part to be taken */
-    int status;    /* of the first failure */
+    size_t next; /* part to be taken */
+    int status;  /* of the first failure */
 };
 
 struct worker {

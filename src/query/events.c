@@ -184,8 +184,7 @@ static void close_rows(struct ct_rows *rows) {
 
 static void name_cell(struct rows *r, bool module, struct ct_cell *cell) {
     const struct ct_cached_function *known =
-        is_signal(&r->event) ? NULL
-                             : ct_function_cache_get(&r->rows.source->names, r->process, r->event.function_id);
+        is_signal(&r->event) ? NULL : ct_function_cache_get(&r->rows.source->names, r->process, r->event.function_id);
     if (known)
         ct_cell_text(cell, module ? known->module : known->name);
 }

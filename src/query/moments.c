@@ -167,8 +167,7 @@ static int open_lines(struct ct_list *list, const struct ct_ask *ask) {
 
 static void line_cell(struct ct_list *list, size_t row, int column, struct ct_cell *cell) {
     const struct ct_list_pair *pair = &list->pairs[row];
-    const struct ct_trace_function *f =
-        ct_trace_function(list->rows.source->trace, (size_t)pair->first, pair->second);
+    const struct ct_trace_function *f = ct_trace_function(list->rows.source->trace, (size_t)pair->first, pair->second);
     const char *colon = f ? strrchr(f->line, ':') : NULL;
     if (!f)
         return;

@@ -153,8 +153,7 @@ static int next_row(struct ct_rows *rows) {
 static void get_cell(struct ct_rows *rows, int column, struct ct_cell *cell) {
     struct rows *r = (struct rows *)rows;
     const struct frame *frame = &r->frames[r->next - 1];
-    const struct ct_cached_function *known =
-        ct_function_cache_get(&rows->source->names, r->process, frame->function);
+    const struct ct_cached_function *known = ct_function_cache_get(&rows->source->names, r->process, frame->function);
     cell->type = CT_CELL_NULL;
     switch (column) {
     case CT_CALLERS_level:

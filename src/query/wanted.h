@@ -21,7 +21,7 @@ struct ct_wanted {
     size_t process;
     struct ct_table functions;
     struct ct_wanted_function *recent[CT_WANTED_RECENT]; /* of the process */
-    uint64_t *list;                                      /* of a thread: the wanted functions, as its summary lists them */
+    uint64_t *list; /* of a thread: the wanted functions, as its summary lists them */
     size_t count;
     bool listed; /* the list is valid */
 };
