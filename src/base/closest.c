@@ -31,7 +31,7 @@ static unsigned edit_distance(const char *a, const char *b) {
 }
 
 const char *ct_closest_name(const char *word, const char *(*name)(const void *arg, size_t i), const void *arg,
-                              size_t count) {
+                            size_t count) {
     const char *best = NULL;
     size_t length = strlen(word);
     unsigned least = (unsigned)(length > 8 ? 4 : (length + 1) / 2); /* a word with more edits is another word */

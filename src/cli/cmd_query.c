@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* contrail query: asks traces in SQL. */
 #include "cli/command.h"
-#include "cli/query_run.h"
+#include "cli/query_prompt.h"
 #include "cli/reading.h"
 #include <limits.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 struct options {
     struct ct_option_list with, directories;
     uint64_t timeout, memory;
-    bool bar, csv, json, ndjson, counters, mangled, allow_damaged;
+    bool bar, csv, json, ndjson, examples, counters, mangled, allow_damaged;
 };
 
 /* What the operands and options name. */
@@ -36,10 +36,13 @@ static bool is_sql(const char *word) {
 }
 
 static bool read_operands(const struct options *o, const struct ct_operands *operands, struct question *q) {
-    int count = operands->count;
+    int count = 0;
     *q = (struct question){0};
-    if (count && is_sql(operands->at[count - 1]))
-        q->sql = operands->at[--count];
+    for (int i = 0; i < operands->count; i++)
+        if (!q->sql && is_sql(operands->at[i]))
+            q->sql = operands->at[i];
+        else
+            operands->at[count++] = operands->at[i];
     if (count > 1 || (size_t)count + o->with.count > CT_QUERY_TRACES) {
         ct_message_error(count > 1 ? "query takes one TRACE and one text of SQL; quote the SQL, and add further traces "
                                      "with --with TRACE"
@@ -110,12 +113,13 @@ static char *read_input(void) {
 }
 
 static int answer(struct ct_query_run *run, const struct options *o, const struct question *q) {
-    char *input = q->sql ? NULL : read_input();
-    int status = ct_query_run_open(run, o->directories.items, false), code;
-    if (status || (!q->sql && !input))
+    bool asks = !q->sql && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    char *input = q->sql || asks ? NULL : read_input();
+    int status = ct_query_run_open(run, o->directories.items, asks), code;
+    if (status || (!q->sql && !asks && !input))
         code = ct_message_fail(status ? status : CT_ERR_NO_MEMORY, NULL);
     else
-        code = ct_query_run_text(run, q->sql ? q->sql : input);
+        code = asks ? ct_query_prompt(run) : ct_query_run_text(run, q->sql ? q->sql : input);
     ct_query_run_close(run);
     free(input);
     return code < 0 ? 0 : code;
@@ -144,8 +148,12 @@ static int run_query(int argc, char **argv) {
                                        : options.ndjson ? CT_QUERY_NDJSON
                                                         : CT_QUERY_TABLE};
     code = CT_EXIT_USAGE;
-    if (check_forms(&options) && read_operands(&options, &operands, &question)) {
+    if (options.examples) {
+        code = ct_query_print_examples(true);
+    } else if (check_forms(&options) && read_operands(&options, &operands, &question)) {
+        uid_t user = geteuid();
         code = open_traces(&run, &question, options.mangled);
+        run.pages = geteuid() == user; /* a pager runs with the user's own rights, or not at all (printer.c) */
         if (code < 0)
             code = answer(&run, &options, &question);
         code = close_traces(&run, code, options.allow_damaged);
@@ -157,16 +165,16 @@ static int run_query(int argc, char **argv) {
 static const struct ct_option option_table[] = {
     {"with", 0, CT_OPTION_LIST, offsetof(struct options, with), "TRACE",
      "ask this trace too: its tables are b.calls and so on, those of the first a.calls"},
-    {"bar", 0, CT_OPTION_FLAG, offsetof(struct options, bar), NULL,
-     "draw bars: the last column is their length"},
+    {"bar", 0, CT_OPTION_FLAG, offsetof(struct options, bar), NULL, "draw bars: the last column is their length"},
     {"csv", 0, CT_OPTION_FLAG, offsetof(struct options, csv), NULL, "print CSV"},
     {"json", 0, CT_OPTION_FLAG, offsetof(struct options, json), NULL, "print JSON, one object for each row"},
-    {"ndjson", 0, CT_OPTION_FLAG, offsetof(struct options, ndjson), NULL,
-     "print JSON, one line for each row"},
+    {"ndjson", 0, CT_OPTION_FLAG, offsetof(struct options, ndjson), NULL, "print JSON, one line for each row"},
     {"timeout", 0, CT_OPTION_DURATION, offsetof(struct options, timeout), "TIME",
      "stop a statement that takes longer; 0: never", .initial = "0"},
     {"memory", 0, CT_OPTION_SIZE, offsetof(struct options, memory), "SIZE",
      "memory for sorting and grouping rows; 0: no limit", .initial = "1G"},
+    {"examples", 0, CT_OPTION_FLAG, offsetof(struct options, examples), NULL,
+     "print twenty questions that people ask, with their SQL"},
     {"counters", 0, CT_OPTION_FLAG, offsetof(struct options, counters), NULL,
      "print how many blocks of the trace were unpacked"},
     {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
@@ -185,9 +193,11 @@ const struct ct_command ct_command_query = {
     .max_operands = -1,
     .description =
         "Answers questions in SQL (SQLite's). TRACE is a session or a pid_N directory; without it, the newest under "
-        "./traces. SQL is one word of the shell: quote it. Without SQL, statements are read from standard input.\n\n"
+        "./traces. SQL is one word of the shell: quote it. Without SQL there is a prompt, with history and completion "
+        "where libedit or readline is installed; in a pipe, statements are read from standard input.\n\n"
         "The tables are read from the trace itself, nothing is imported. `contrail query .schema` explains every "
-        "table and column. Times are nanoseconds since the beginning of the trace.\n\n"
+        "table and column; --examples has twenty questions that people ask. Times are nanoseconds since the beginning "
+        "of the trace.\n\n"
         "Conditions on id, start, duration, depth, parent, thread, process, function and module of calls are applied "
         "by the reader: with the summaries of large threads it unpacks only blocks that can have such calls. "
         "--counters shows how many these were. functions is what `contrail report` computes, on all processors; "

@@ -3,6 +3,7 @@
 #include "base/closest.h"
 #include "cli/command.h"
 #include "cli/query_run.h"
+#include "query/examples.h"
 #include <string.h>
 
 struct command {
@@ -39,7 +40,6 @@ static const char *table_name(const void *arg, size_t i) {
 static int show_schema(struct ct_query_run *run, const char *operand) {
     static struct ct_printer printer;
     bool found = !*operand;
-    (void)run;
     for (int i = 0; i < CT_TABLE_COUNT; i++)
         found |= !strcmp(operand, table_name(NULL, (size_t)i));
     if (!found) {
@@ -48,7 +48,7 @@ static int show_schema(struct ct_query_run *run, const char *operand) {
                          close ? close : "", close ? "? " : "");
         return CT_EXIT_USAGE;
     }
-    ct_printer_open(&printer, true);
+    ct_printer_open(&printer, ct_query_run_page(run));
     for (int i = 0; i < CT_TABLE_COUNT; i++) {
         const struct ct_table_schema *table = ct_schema_table((enum ct_table_id)i);
         if (*operand && strcmp(operand, table->name) != 0)
@@ -62,11 +62,50 @@ static int show_schema(struct ct_query_run *run, const char *operand) {
 
 static int show_tables(struct ct_query_run *run, const char *operand) {
     static struct ct_printer printer;
-    (void)run, (void)operand;
-    ct_printer_open(&printer, true);
+    (void)operand;
+    ct_printer_open(&printer, ct_query_run_page(run));
     for (int i = 0; i < CT_TABLE_COUNT; i++)
         print_table(&printer, ct_schema_table((enum ct_table_id)i), false);
     return ct_printer_close(&printer);
+}
+
+/* ---- .examples ---- */
+
+int ct_query_print_examples(bool page) {
+    static struct ct_printer printer;
+    const struct ct_query_example *example;
+    ct_printer_open(&printer, page);
+    for (size_t i = 0; (example = ct_query_example(i)); i++) {
+        ct_printer_colour(&printer, CT_COLOUR_BOLD);
+        ct_printer_format(&printer, "%s%2zu  %s\n", i ? "\n" : "", i + 1, example->question);
+        ct_printer_colour(&printer, CT_COLOUR_PLAIN);
+        for (const char *line = example->sql; *line;) {
+            size_t length = strcspn(line, "\n");
+            ct_printer_text(&printer, "    ");
+            ct_printer_bytes(&printer, line, length);
+            ct_printer_text(&printer, line[length] ? "\n" : ";\n");
+            line += length + (line[length] != 0);
+        }
+    }
+    return ct_printer_close(&printer);
+}
+
+/* Lists the examples, or runs one. */
+static int run_example(struct ct_query_run *run, const char *operand) {
+    uint64_t number;
+    if (!*operand)
+        return ct_query_print_examples(ct_query_run_page(run));
+    const struct ct_query_example *example =
+        ct_option_parse_number(operand, &number) && number ? ct_query_example((size_t)number - 1) : NULL;
+    if (!example) {
+        ct_message_error("there is no example %s; .examples lists them", operand);
+        return CT_EXIT_USAGE;
+    }
+    if (example->two && run->count < 2) {
+        ct_message_error("this example compares two traces; add the second one with --with TRACE");
+        return CT_EXIT_USAGE;
+    }
+    return ct_query_run_text(run, example->sql);
 }
 
 /* ---- others ---- */
@@ -102,8 +141,8 @@ static int leave(struct ct_query_run *run, const char *operand) {
 
 static int show_help(struct ct_query_run *run, const char *operand) {
     static struct ct_printer printer;
-    (void)run, (void)operand;
-    ct_printer_open(&printer, true);
+    (void)operand;
+    ct_printer_open(&printer, ct_query_run_page(run));
     ct_printer_text(&printer, "Type SQL that ends with a semicolon, or:\n");
     for (const struct command *command = command_list(); command->name; command++)
         ct_printer_format(&printer, "  .%s%s%-*s%s\n", command->name, *command->operand ? " " : "",
@@ -114,6 +153,7 @@ static int show_help(struct ct_query_run *run, const char *operand) {
 
 static const struct command commands[] = {
     {"counters", "", "show how many blocks of the trace were unpacked so far", show_counters},
+    {"examples", "[N]", "list twenty questions with their SQL, or run one", run_example},
     {"help", "", "show this text", show_help},
     {"mode", "FORM", "print rows as table, csv, json, ndjson or bar", set_form},
     {"quit", "", "leave", leave},

@@ -8,8 +8,7 @@
 #include "query/query.h"
 
 /* The only list; the names are what the user types. */
-#define CT_QUERY_FORM_LIST(X)                                                                                          \
-    X(TABLE, "table") X(CSV, "csv") X(JSON, "json") X(NDJSON, "ndjson") X(BAR, "bar")
+#define CT_QUERY_FORM_LIST(X) X(TABLE, "table") X(CSV, "csv") X(JSON, "json") X(NDJSON, "ndjson") X(BAR, "bar")
 enum ct_query_form {
 #define CT_QUERY_FORM_ENUM(name, text) CT_QUERY_##name,
     CT_QUERY_FORM_LIST(CT_QUERY_FORM_ENUM)
@@ -21,11 +20,12 @@ struct ct_query_print {
     const struct ct_query *query;
     void (*before)(void *arg); /* called before the first output; may be NULL */
     void *arg;
+    bool pages; /* tables go through the pager */
     uint64_t rows;
     /* private */
     int columns;
-    char **held; /* texts of the first rows, row by row; NULL: NULL */
-    bool *numbers; /* by column: all held values are numbers */
+    char **held;    /* texts of the first rows, row by row; NULL: NULL */
+    bool *numbers;  /* by column: all held values are numbers */
     double *values; /* BAR: of held rows */
     size_t held_count, held_room;
     bool open, headed, failed;

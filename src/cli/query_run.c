@@ -61,9 +61,8 @@ void ct_query_print_counters(const struct ct_query_run *run) {
     for (size_t i = 0; i < run->count; i++) {
         struct ct_source_blocks blocks = ct_source_blocks(run->sources[i]);
         ct_message_error("%s: blocks in all: %s; unpacked: %s; events read one by one: %s; rows: %s",
-                         ct_trace_path(run->traces[i]), ct_text_count(a, blocks.all),
-                         ct_text_count(b, blocks.unpacked), ct_text_count(c, run->sources[i]->events),
-                         ct_text_count(d, run->sources[i]->rows));
+                         ct_trace_path(run->traces[i]), ct_text_count(a, blocks.all), ct_text_count(b, blocks.unpacked),
+                         ct_text_count(c, run->sources[i]->events), ct_text_count(d, run->sources[i]->rows));
     }
 }
 
@@ -77,11 +76,8 @@ int ct_query_run_open(struct ct_query_run *run, const char *const *directories, 
                                                                             .often = often,
                                                                             .poll = poll_run,
                                                                             .poll_arg = run});
-    const struct ct_query_setup setup = {.sources = run->sources,
-                                         .source_count = run->count,
-                                         .memory = run->memory,
-                                         .poll = poll_run,
-                                         .poll_arg = run};
+    const struct ct_query_setup setup = {
+        .sources = run->sources, .source_count = run->count, .memory = run->memory, .poll = poll_run, .poll_arg = run};
     return status ? status : ct_query_open(&run->query, &setup);
 }
 
@@ -116,12 +112,19 @@ static int explain_stop(const struct ct_query_run *run, const struct ct_query_er
     return CT_EXIT_USAGE;
 }
 
+bool ct_query_run_page(struct ct_query_run *run) {
+    bool first = !run->paged;
+    run->paged = true;
+    return run->pages || first;
+}
+
 static int run_statement(struct ct_query_run *run) {
     static struct ct_query_print print; /* large */
     struct ct_query_error error;
     int status = 0;
     print.before = erase_progress;
     print.arg = run;
+    print.pages = ct_query_run_page(run);
     ct_query_print_begin(&print, run->query, run->form);
     bool wanted = true;
     while (wanted && (status = ct_query_step(run->query, &error)) > 0)

@@ -14,33 +14,22 @@
 
 enum { POLL_EVENTS = 1 << 16 };
 
-static const char is_candidate; /* `user` of an open frame whose call may fit */
+/* `user` of an open frame whose call may fit, and of one that was made in the call `within`. */
+static const char candidate, inside;
+#define CANDIDATE ((void *)&candidate)
+#define INSIDE    ((void *)&inside)
 
 /* ---- functions ---- */
 
-static struct ct_call_function *learn_function(struct ct_call_reader *r, uint64_t function) {
-    struct ct_call_function *f = ct_table_get(&r->functions, r->process, function, sizeof *f);
-    const struct ct_ask *ask = &r->ask;
-    if (f && !f->known) {
-        f->known = ct_function_cache_get(&r->source->names, r->process, function);
-        f->wanted = f->known && (!ask->functions.fit || ask->functions.fit(ask->functions.arg, f->known->name)) &&
-                    (!ask->modules.fit || ask->modules.fit(ask->modules.arg, f->known->module));
-    }
-    if (f && f->known)
-        return f;
-    r->failed = CT_ERR_NO_MEMORY;
-    return NULL;
-}
-
-static inline struct ct_call_function *function_of(struct ct_call_reader *r, uint64_t function) {
-    struct ct_call_function **recent = &r->recent[(function ^ function >> 32) % CT_CALL_RECENT];
-    if (!*recent || (*recent)->key.function != function)
-        *recent = learn_function(r, function);
-    return *recent;
+static inline struct ct_wanted_function *function_of(struct ct_call_reader *r, uint64_t function) {
+    struct ct_wanted_function *f = ct_wanted_get(&r->wanted, function);
+    if (!f)
+        r->failed = CT_ERR_NO_MEMORY;
+    return f;
 }
 
 static bool is_entry_only(void *arg, size_t process, uint64_t function) {
-    const struct ct_call_function *f = function_of(arg, function);
+    const struct ct_wanted_function *f = function_of(arg, function);
     (void)process;
     return f && f->known->entry_only;
 }
@@ -51,18 +40,21 @@ static uint32_t shown_depth(uint32_t depth) {
     return depth & ATF_DEPTH_OTHER ? ATF_DEPTH_PLACE(depth) : depth;
 }
 
-/* What is known when the call begins. `caller`: place of the frame that made it. */
+/* Was it made in the call that was asked for? `caller`: place of the frame that made it. */
+static bool is_within(const struct ct_call_reader *r, uint64_t sequence, size_t caller) {
+    const struct ct_frame *made_in = ct_frames_at(&r->frames, caller);
+    if (r->below && sequence == r->within)
+        return true;
+    return made_in && (made_in->sequence == r->within || (r->below && made_in->user));
+}
+
+/* What is known when the call begins. */
 static inline bool may_fit(struct ct_call_reader *r, uint64_t function, uint64_t sequence, uint64_t began_ns,
-                           uint32_t depth, size_t caller) {
-    if (sequence < r->low_seq || sequence > r->high_seq || began_ns < r->low_ns || began_ns > r->high_ns)
+                           uint32_t depth) {
+    if (sequence < r->low_seq || sequence > r->high_seq || began_ns < r->low_ns || began_ns > r->high_ns ||
+        !ct_ask_fits(&r->ask, CT_ASK_DEPTH, shown_depth(depth)))
         return false;
-    if (!ct_ask_fits(&r->ask, CT_ASK_DEPTH, shown_depth(depth)))
-        return false;
-    const struct ct_frame *made_in = r->within != CT_CALL_NO_PARENT ? ct_frames_at(&r->frames, caller) : NULL;
-    if (r->within != CT_CALL_NO_PARENT && !(r->below && sequence == r->within) &&
-        !(made_in && (made_in->sequence == r->within || (r->below && made_in->user))))
-        return false;
-    const struct ct_call_function *f = r->named ? function_of(r, function) : NULL;
+    const struct ct_wanted_function *f = r->named ? function_of(r, function) : NULL;
     return !r->named || (f && f->wanted);
 }
 
@@ -71,25 +63,30 @@ static inline bool takes_long_enough(const struct ct_call_reader *r, uint64_t du
 }
 
 static inline void begin_call(struct ct_call_reader *r, struct ct_frame *frame) {
-    if (!may_fit(r, frame->function, frame->sequence, frame->began_ns, frame->called_at,
-                 ct_frames_caller(&r->frames, frame)))
+    if (r->within != CT_CALL_NO_PARENT) {
+        if (!is_within(r, frame->sequence, ct_frames_caller(&r->frames, frame)))
+            return;
+        frame->user = INSIDE;
+    }
+    if (!may_fit(r, frame->function, frame->sequence, frame->began_ns, frame->called_at))
         return;
-    frame->user = (void *)&is_candidate;
+    frame->user = CANDIDATE;
     r->waiting++;
 }
 
 /* ---- rows ---- */
 
-static inline uint64_t parent_of(const struct ct_call_reader *r, size_t place) {
+static inline void set_parent(const struct ct_call_reader *r, struct ct_call *call, size_t place) {
     const struct ct_frame *frame = ct_frames_at(&r->frames, place);
-    return frame ? frame->sequence : CT_CALL_NO_PARENT;
+    call->parent = frame ? frame->sequence : CT_CALL_NO_PARENT;
+    call->parent_function = frame ? frame->function : 0;
 }
 
 /* The frame has ended at this time. */
 static inline bool end_call(struct ct_call_reader *r, const struct ct_frame *frame, uint64_t end_ns,
                             enum ct_call_end end, uint32_t end_detail) {
     r->over |= frame->sequence == r->within;
-    if (!frame->user)
+    if (frame->user != CANDIDATE)
         return false;
     r->waiting--;
     uint64_t duration = ct_frames_lasted(&r->frames, frame, end_ns);
@@ -100,7 +97,7 @@ static inline bool end_call(struct ct_call_reader *r, const struct ct_frame *fra
     r->call.function = frame->function;
     r->call.duration_ns = duration;
     r->call.self_ns = frame->self_ns;
-    r->call.parent = parent_of(r, ct_frames_caller(&r->frames, frame));
+    set_parent(r, &r->call, ct_frames_caller(&r->frames, frame));
     r->call.depth = shown_depth(frame->called_at);
     r->call.detail = frame->detail;
     r->call.end_detail = end_detail;
@@ -111,7 +108,7 @@ static inline bool end_call(struct ct_call_reader *r, const struct ct_frame *fra
 static void on_lost(void *arg, struct ct_frame *frame) {
     struct ct_call_reader *r = arg;
     r->over |= frame->sequence == r->within;
-    if (!frame->user)
+    if (frame->user != CANDIDATE)
         return;
     r->waiting--;
     if (ct_ask_is_given(&r->ask, CT_ASK_DURATION))
@@ -120,38 +117,38 @@ static void on_lost(void *arg, struct ct_frame *frame) {
         r->failed = CT_ERR_NO_MEMORY;
         return;
     }
-    r->lost[r->lost_count++] =
-        (struct ct_call){.sequence = frame->sequence,
-                         .began_ns = frame->began_ns,
-                         .function = frame->function,
-                         .parent = parent_of(r, ct_frames_caller(&r->frames, frame)),
-                         .depth = shown_depth(frame->called_at),
-                         .detail = frame->detail,
-                         .end_detail = CT_TRACE_NO_DETAIL,
-                         .end = CT_CALL_LOST};
+    r->lost[r->lost_count] = (struct ct_call){.sequence = frame->sequence,
+                                              .began_ns = frame->began_ns,
+                                              .function = frame->function,
+                                              .depth = shown_depth(frame->called_at),
+                                              .detail = frame->detail,
+                                              .end_detail = CT_TRACE_NO_DETAIL,
+                                              .end = CT_CALL_LOST};
+    set_parent(r, &r->lost[r->lost_count++], ct_frames_caller(&r->frames, frame));
 }
 
 /* A call of a function that is recorded on entry only. */
 static bool on_entry(struct ct_call_reader *r, const struct ct_trace_event *event) {
     size_t caller = ct_frames_entry(&r->frames, event);
     if (ct_ask_is_given(&r->ask, CT_ASK_DURATION) || r->least_ns ||
-        !may_fit(r, event->function_id, event->sequence, event->timestamp_ns, event->depth, caller))
+        (r->within != CT_CALL_NO_PARENT && !is_within(r, event->sequence, caller)) ||
+        !may_fit(r, event->function_id, event->sequence, event->timestamp_ns, event->depth))
         return false;
     r->call = (struct ct_call){.sequence = event->sequence,
                                .began_ns = event->timestamp_ns,
                                .function = event->function_id,
-                               .parent = parent_of(r, caller),
                                .depth = shown_depth(event->depth),
                                .detail = event->detail,
                                .end_detail = CT_TRACE_NO_DETAIL,
                                .end = CT_CALL_ENTRY};
+    set_parent(r, &r->call, caller);
     return true;
 }
 
 /* True: there is a row. */
 static inline bool on_event(struct ct_call_reader *r, const struct ct_trace_event *event) {
     if (event->kind == CT_TRACE_CALL) {
-        const struct ct_call_function *f = function_of(r, event->function_id);
+        const struct ct_wanted_function *f = function_of(r, event->function_id);
         if (f && f->known->entry_only)
             return on_entry(r, event);
         struct ct_frame *frame = f ? ct_frames_call(&r->frames, event) : NULL;
@@ -169,31 +166,6 @@ static inline bool on_event(struct ct_call_reader *r, const struct ct_trace_even
 }
 
 /* ---- spans that are left out ---- */
-
-/* Lists the functions of the thread that fit, if its summary has all. */
-static void list_wanted(struct ct_call_reader *r, const struct ct_summary *summary) {
-    size_t all = ct_summary_function_count(summary);
-    r->listed = false;
-    r->wanted_count = 0;
-    free(r->wanted);
-    r->wanted = r->named && all ? malloc(all * sizeof *r->wanted) : NULL;
-    if (!r->wanted)
-        return;
-    for (size_t i = 0; i < all; i++) {
-        uint64_t function = ct_summary_function(summary, i)->function;
-        const struct ct_call_function *f = function ? function_of(r, function) : NULL;
-        if (f && f->wanted)
-            r->wanted[r->wanted_count++] = function;
-    }
-    r->listed = true;
-}
-
-static bool has_wanted(const struct ct_call_reader *r, const struct ct_summary *summary, size_t span) {
-    for (size_t i = 0; i < r->wanted_count; i++)
-        if (ct_summary_may_have(summary, span, r->wanted[i]))
-            return true;
-    return !r->listed;
-}
 
 /* Calls that fit begin neither in this span nor after it. */
 static bool is_beyond(const struct ct_call_reader *r, const struct cts_span *span) {
@@ -217,24 +189,26 @@ static bool is_needed(void *arg, const struct ct_summary *summary, size_t number
     const struct cts_span *span = ct_summary_span(summary, number);
     uint64_t end = ct_summary_span_end(summary, number);
     bool gaps = r->source->facts.threads[r->thread].gap_count; /* which a span's longest call does not count */
+    if (end <= r->part_first || span->first_seq >= r->part_end)
+        return false;
     if (end <= r->low_seq || span->time_last_ns < r->low_ns || span->first_seq >= r->pivot_end)
         return false;
     if (end == r->pivot_end || (r->within >= span->first_seq && r->within < end))
         return true;
     const struct ct_ask_range *depth = &r->ask.ranges[CT_ASK_DEPTH];
     return (gaps || span->longest_ns >= r->least_ns) && (int64_t)span->low <= depth->high &&
-           (int64_t)span->high >= depth->low && has_wanted(r, summary, number);
+           (int64_t)span->high >= depth->low && ct_wanted_in_span(&r->wanted, summary, number);
 }
 
 static bool stays(void *arg, const struct ct_frame *frame) {
     const struct ct_call_reader *r = arg;
-    return frame->user && r->scan.next >= r->pivot_end;
+    return frame->user == CANDIDATE && r->scan.next >= r->pivot_end;
 }
 
 static void on_closed(void *arg, struct ct_frame *frame) {
     struct ct_call_reader *r = arg;
     r->over |= frame->sequence == r->within;
-    r->waiting -= frame->user != NULL;
+    r->waiting -= frame->user == CANDIDATE;
 }
 
 static void on_opened(void *arg, struct ct_frame *frame) {
@@ -248,7 +222,7 @@ static const struct ct_scan_spans left_out = {
 
 static bool is_selective(const struct ct_call_reader *r) {
     return r->named || r->low_seq || r->high_seq != UINT64_MAX || r->low_ns || r->high_ns != UINT64_MAX ||
-           r->least_ns || ct_ask_is_given(&r->ask, CT_ASK_DEPTH);
+           r->least_ns || r->part_first || r->part_end != UINT64_MAX || ct_ask_is_given(&r->ask, CT_ASK_DEPTH);
 }
 
 /* Positions of the calls of this thread that a range of ids selects. False: none. */
@@ -274,7 +248,7 @@ static bool wants_thread(struct ct_call_reader *r, size_t thread) {
         return true;
     int64_t parent = r->ask.ranges[field].low;
     if (parent != r->ask.ranges[field].high) /* a range of parents */
-        return true;
+        return !r->below;
     if (parent < 0 || (uint64_t)parent >> CT_SOURCE_POSITION_BITS != thread)
         return false;
     r->within = (uint64_t)parent & ((UINT64_C(1) << CT_SOURCE_POSITION_BITS) - 1);
@@ -285,18 +259,14 @@ static bool wants_thread(struct ct_call_reader *r, size_t thread) {
 /* False: the summary says that no call of the thread fits. */
 static bool use_summary(struct ct_call_reader *r, struct ct_summary *summary) {
     r->pivot_end = UINT64_MAX;
-    r->listed = false;
-    if (!summary)
-        return true;
-    list_wanted(r, summary);
-    if (ct_summary_is_ordered(summary))
+    if (summary && ct_summary_is_ordered(summary))
         find_pivot(r, summary);
-    return !r->listed || r->wanted_count;
+    return ct_wanted_list(&r->wanted, summary);
 }
 
 static int open_thread(struct ct_call_reader *r) {
     struct ct_source *s = r->source;
-    memset(r->recent, 0, sizeof r->recent);
+    ct_wanted_begin(&r->wanted, r->process);
     bool selective = is_selective(r);
     struct ct_summary *summary = selective ? ct_source_summary(s, r->thread) : NULL;
     r->over = r->ending = false;
@@ -354,6 +324,12 @@ static void poll_owner(struct ct_call_reader *r) {
         r->failed = CT_ERR_TIMEOUT;
 }
 
+static bool leave_part(struct ct_call_reader *r) {
+    r->lost_next = r->lost_count = 0;
+    close_thread(r);
+    return false;
+}
+
 /* True: there is a row. */
 static bool read_events(struct ct_call_reader *r) {
     struct ct_trace_event event;
@@ -370,9 +346,12 @@ static bool read_events(struct ct_call_reader *r) {
         if (!r->until_poll--)
             poll_owner(r);
         r->over |= event.sequence >= r->high_seq || event.timestamp_ns > r->high_ns;
-        if (on_event(r, &event))
-            return true;
-        if (r->lost_count && take_lost(r))
+        if (event.sequence >= r->part_end)
+            return leave_part(r);
+        bool row = on_event(r, &event);
+        if (event.sequence < r->part_first)
+            r->lost_next = r->lost_count = 0;
+        else if (row || (r->lost_count && take_lost(r)))
             return true;
     }
     return false;
@@ -411,7 +390,9 @@ int ct_call_reader_open(struct ct_call_reader *r, struct ct_source *source, cons
     const struct ct_ask_range *time = &ask->ranges[CT_ASK_TIME];
     r->source = source;
     r->ask = *ask;
-    r->named = ask->functions.fit || ask->modules.fit;
+    r->wanted = (struct ct_wanted){.source = source, .ask = &r->ask};
+    r->named = ct_wanted_is_limited(&r->wanted);
+    r->part_end = UINT64_MAX;
     r->low_ns = boot_time(source, time->low, false);
     r->high_ns = boot_time(source, time->high, true);
     r->least_ns = ask->ranges[CT_ASK_DURATION].low > 0 ? (uint64_t)ask->ranges[CT_ASK_DURATION].low : 0;
@@ -425,7 +406,6 @@ void ct_call_reader_close(struct ct_call_reader *r) {
     close_thread(r);
     r->source->events += POLL_EVENTS - r->until_poll;
     ct_frames_free(&r->frames);
-    ct_table_free(&r->functions, NULL);
-    free(r->wanted);
+    ct_wanted_free(&r->wanted);
     free(r->lost);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table `calls`. */
+/* The tables `calls` and subtree(call), which has the same columns that are shown. */
 #include "query/calls.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,12 @@ struct rows {
     char text[1024];
 };
 
+_Static_assert((int)CT_SUBTREE_id == (int)CT_CALLS_id && (int)CT_SUBTREE_error == (int)CT_CALLS_error,
+               "the columns of calls come first");
+
 static int open_rows(struct ct_rows *rows, const struct ct_ask *ask) {
     struct rows *r = (struct rows *)rows;
+    r->reader.below = rows->table == CT_TABLE_SUBTREE;
     return ct_call_reader_open(&r->reader, rows->source, ask);
 }
 
@@ -83,6 +87,20 @@ static void name_cell(struct rows *r, bool module, struct ct_cell *cell) {
         ct_cell_text(cell, module ? known->module : known->name);
 }
 
+static void hidden_cell(struct rows *r, int column, struct ct_cell *cell) {
+    const struct ct_trace *trace = r->rows.source->trace;
+    switch (column) {
+    case CT_CALLS_pid:
+        return ct_cell_integer(cell, ct_trace_process_at(trace, r->reader.process)->pid);
+    case CT_CALLS_tid:
+        return ct_cell_integer(cell, ct_trace_thread_at(trace, r->reader.thread)->tid);
+    case CT_CALLS_function_id:
+        return ct_cell_integer(cell, (int64_t)r->reader.call.function);
+    default:
+        return;
+    }
+}
+
 static void get_cell(struct ct_rows *rows, int column, struct ct_cell *cell) {
     struct rows *r = (struct rows *)rows;
     const struct ct_call *call = &r->reader.call;
@@ -118,13 +136,9 @@ static void get_cell(struct ct_rows *rows, int column, struct ct_cell *cell) {
     case CT_CALLS_result:
     case CT_CALLS_error:
         return result_cell(r, column == CT_CALLS_error, cell);
-    case CT_CALLS_pid:
-        return ct_cell_integer(cell, ct_trace_process_at(rows->source->trace, r->reader.process)->pid);
-    case CT_CALLS_tid:
-        return ct_cell_integer(cell, ct_trace_thread_at(rows->source->trace, r->reader.thread)->tid);
-    case CT_CALLS_function_id:
-        return ct_cell_integer(cell, (int64_t)call->function);
     default:
+        if (rows->table == CT_TABLE_CALLS)
+            hidden_cell(r, column, cell);
         return;
     }
 }

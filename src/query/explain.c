@@ -42,10 +42,10 @@ static void add_tables(struct names *names) {
 }
 
 static void add_functions(struct names *names) {
-    static const char *const known[] = {"abs",    "avg",     "coalesce", "count",  "group_concat", "iif",    "instr",
-                                        "length", "lower",   "max",      "min",    "printf",       "rank",   "replace",
-                                        "round",  "row_number", "substr", "sum",   "total",        "typeof", "upper",
-                                        "wall",   "lag",     "lead"};
+    static const char *const known[] = {"abs",   "avg",     "coalesce", "count",      "group_concat", "iif",
+                                        "instr", "length",  "lower",    "max",        "min",          "printf",
+                                        "rank",  "replace", "round",    "row_number", "substr",       "sum",
+                                        "total", "typeof",  "upper",    "wall",       "lag",          "lead"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         add_name(names, known[i]);
 }

@@ -80,14 +80,10 @@ static inline void ct_rows_cell(struct ct_rows *rows, int column, struct ct_cell
 }
 void ct_rows_close(struct ct_rows *rows);
 
-extern const struct ct_rows_class ct_rows_calls; /* calls_rows.c */
-extern const struct ct_rows_class ct_rows_list;  /* lists.c: tables whose rows are in memory */
-
-/* Such a table: rows 0 to *count - 1. */
-struct ct_list_class {
-    int (*count)(struct ct_source *source, const struct ct_ask *ask, size_t *count);
-    void (*cell)(struct ct_source *source, size_t row, int column, struct ct_cell *cell);
-};
+extern const struct ct_rows_class ct_rows_calls;  /* calls_rows.c */
+extern const struct ct_rows_class ct_rows_events; /* events.c */
+extern const struct ct_rows_class ct_rows_stack;  /* stacks.c */
+extern const struct ct_rows_class ct_rows_list;   /* lists.c: all other tables */
 
 /* ---- values ---- */
 

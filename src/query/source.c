@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tables of a trace share: see source.h. */
 #include "query/source.h"
+#include "query/edges.h"
 #include "trace/reader.h"
 #include <stdlib.h>
 
@@ -40,6 +41,7 @@ void ct_source_close(struct ct_source *s) {
     free(s->summaries);
     free(s->looked);
     ct_report_free(s->report);
+    ct_edges_free(&s->edges);
     if (s->has_processes)
         ct_processes_free(&s->processes);
     if (s->has_wall)
@@ -63,6 +65,13 @@ const struct ct_report *ct_source_report(struct ct_source *s) {
     if (!s->report && ct_report_make(&s->report, s->trace, &options) != 0)
         s->report = NULL;
     return s->report;
+}
+
+int ct_source_edges(struct ct_source *s, const struct ct_edges **out) {
+    int status = s->has_edges ? 0 : ct_edges_make(&s->edges, s, 0, 0);
+    s->has_edges = !status;
+    *out = &s->edges;
+    return status;
 }
 
 const struct ct_processes *ct_source_processes(struct ct_source *s) {

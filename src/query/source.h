@@ -23,6 +23,13 @@ struct ct_source_setup {
     void *poll_arg;
 };
 
+/* Which functions call which (edges.h). */
+struct ct_edges {
+    struct ct_edge *items; /* longest total first */
+    size_t count;
+    uint64_t parts; /* of threads, that were counted by themselves */
+};
+
 struct ct_source {
     struct ct_source_setup setup;
     struct ct_trace *trace;
@@ -36,6 +43,8 @@ struct ct_source {
     struct ct_summary **summaries; /* by thread */
     bool *looked;                  /* for its summary */
     struct ct_report *report;
+    struct ct_edges edges;
+    bool has_edges;
     struct ct_processes processes;
     bool has_processes;
     struct ct_wall wall;
@@ -50,6 +59,7 @@ void ct_source_close(struct ct_source *source);
 struct ct_summary *ct_source_summary(struct ct_source *source, size_t thread);
 /* Functions by calls and times; NULL: there is no memory. */
 const struct ct_report *ct_source_report(struct ct_source *source);
+int ct_source_edges(struct ct_source *source, const struct ct_edges **out);
 const struct ct_processes *ct_source_processes(struct ct_source *source);
 /* NULL: there is no memory. */
 struct ct_argument_reader *ct_source_arguments(struct ct_source *source);

@@ -86,8 +86,8 @@ static int disconnect_table(sqlite3_vtab *table) {
 /* ---- plans ---- */
 
 static enum ct_ask_field field_of(const struct table *table, int column) {
-    if (column == ROWID)
-        return table->id == CT_TABLE_CALLS ? CT_ASK_ID : CT_ASK_NONE;
+    if (column == ROWID) /* of tables with ids, it is that */
+        return table->schema->columns[0].ask == CT_ASK_ID ? CT_ASK_ID : CT_ASK_NONE;
     return table->schema->columns[column].ask;
 }
 
@@ -139,8 +139,16 @@ static double rows_of(const struct table *table) {
     uint64_t events = 0;
     for (size_t i = 0; i < ct_trace_thread_count(table->source->trace); i++)
         events += ct_trace_thread_at(table->source->trace, i)->event_count;
-    bool many = table->id == CT_TABLE_CALLS;
-    return many ? (double)events / 2 + 1 : 1000;
+    switch (table->id) {
+    case CT_TABLE_CALLS:
+    case CT_TABLE_SUBTREE:
+        return (double)events / 2 + 1;
+    case CT_TABLE_EVENTS:
+    case CT_TABLE_SIGNALS:
+        return (double)events + 1;
+    default:
+        return 1000;
+    }
 }
 
 /* ORDER BY duration DESC LIMIT n, and nothing else: only the longest calls are needed. SQLite sorts and limits. */

@@ -2,6 +2,7 @@
 /* Conditions of a question leave out blocks of large threads, and no call that fits: on random programs, the rows with
  * conditions are those of a full scan that fit. */
 #include "query/calls.h"
+#include "query/edges.h"
 #include "query/query.h"
 #include "summary_util.h"
 #include "trace/reader.h"
@@ -100,7 +101,8 @@ static bool fits(const struct ct_ask *ask, const struct row *row) {
     return ct_ask_fits(ask, CT_ASK_ID, row->id) && ct_ask_fits(ask, CT_ASK_THREAD, row->thread) &&
            ct_ask_fits(ask, CT_ASK_TIME, row->start) && ct_ask_fits(ask, CT_ASK_DEPTH, row->depth) &&
            (!ct_ask_is_given(ask, CT_ASK_DURATION) || (timed && ct_ask_fits(ask, CT_ASK_DURATION, row->duration))) &&
-           (!ct_ask_is_given(ask, CT_ASK_PARENT) || (row->parent >= 0 && row->parent == ask->ranges[CT_ASK_PARENT].low)) &&
+           (!ct_ask_is_given(ask, CT_ASK_PARENT) ||
+            (row->parent >= 0 && row->parent == ask->ranges[CT_ASK_PARENT].low)) &&
            (!ask->functions.fit || ask->functions.fit(ask->functions.arg, row->function));
 }
 
@@ -128,7 +130,8 @@ static void make_ask(struct ct_ask *ask, const struct row *row, unsigned kind) {
     static char suffix[16];
     ct_ask_all(ask);
     if (kind & 1)
-        ask->ranges[CT_ASK_TIME] = (struct ct_ask_range){row->start - (int64_t)pick(2000), row->start + (int64_t)pick(9000)};
+        ask->ranges[CT_ASK_TIME] =
+            (struct ct_ask_range){row->start - (int64_t)pick(2000), row->start + (int64_t)pick(9000)};
     if (kind & 2) {
         snprintf(suffix, sizeof suffix, "%s", row->function);
         ask->functions = (struct ct_ask_names){ends_with, suffix};
@@ -260,10 +263,276 @@ static void test_only_needed_blocks_are_unpacked(void **unused) {
     ct_trace_close(trace);
 }
 
+/* ---- tables that follow from the calls ---- */
+
+static const struct row *find_row(const struct list *all, int64_t id) {
+    for (size_t i = 0; i < all->count; i++)
+        if (all->rows[i].id == id)
+            return &all->rows[i];
+    return NULL;
+}
+
+struct edge {
+    char caller[16], callee[16];
+    int64_t calls, total, self, max;
+};
+
+static int by_names(const void *a, const void *b) {
+    const struct edge *x = a, *y = b;
+    int order = strcmp(x->caller, y->caller);
+    return order ? order : strcmp(x->callee, y->callee);
+}
+
+/* One edge for each call; those of equal names are added up. */
+static size_t unite(struct edge *edges, size_t count) {
+    size_t kept = 0;
+    qsort(edges, count, sizeof *edges, by_names);
+    for (size_t i = 0; i < count; i++) {
+        if (!kept || by_names(&edges[kept - 1], &edges[i]) != 0) {
+            edges[kept++] = edges[i];
+            continue;
+        }
+        struct edge *sum = &edges[kept - 1];
+        sum->calls += edges[i].calls;
+        sum->total += edges[i].total;
+        sum->self += edges[i].self;
+        sum->max = edges[i].max > sum->max ? edges[i].max : sum->max;
+    }
+    return kept;
+}
+
+static int by_id(const void *a, const void *b) {
+    const struct row *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* The rows must be sorted by id. */
+static struct edge *edges_of_rows(const struct list *sorted, size_t *count) {
+    struct edge *edges = calloc(sorted->count, sizeof *edges);
+    for (size_t i = 0; i < sorted->count; i++) {
+        const struct row *row = &sorted->rows[i], key = {.id = row->parent};
+        const struct row *parent =
+            row->parent < 0 ? NULL : bsearch(&key, sorted->rows, sorted->count, sizeof key, by_id);
+        bool timed = row->duration >= 0;
+        snprintf(edges[i].caller, sizeof edges[i].caller, "%s", parent ? parent->function : "");
+        snprintf(edges[i].callee, sizeof edges[i].callee, "%s", row->function);
+        edges[i].calls = 1;
+        edges[i].total = edges[i].max = timed ? row->duration : 0;
+        edges[i].self = timed ? row->self : 0;
+    }
+    *count = unite(edges, sorted->count);
+    return edges;
+}
+
+static void name_of(struct ct_source *source, uint64_t function, char text[16]) {
+    const struct ct_cached_function *known = function ? ct_function_cache_get(&source->names, 0, function) : NULL;
+    snprintf(text, 16, "%s", known ? known->name : "");
+}
+
+static void check_edges(struct ct_source *source, const struct edge *expected, size_t count, unsigned workers,
+                        bool parts) {
+    struct ct_edges edges;
+    assert_int_equal(ct_edges_make(&edges, source, workers, 2000), 0);
+    assert_int_equal(edges.parts > ct_trace_thread_count(source->trace), parts);
+    struct edge *got = calloc(edges.count + 1, sizeof *got);
+    for (size_t i = 0; i < edges.count; i++) {
+        const struct ct_edge *e = &edges.items[i];
+        got[i] = (struct edge){.calls = (int64_t)e->calls,
+                               .total = (int64_t)e->total_ns,
+                               .self = (int64_t)e->self_ns,
+                               .max = (int64_t)e->max_ns};
+        name_of(source, e->caller, got[i].caller);
+        name_of(source, e->callee, got[i].callee);
+    }
+    assert_int_equal(unite(got, edges.count), count);
+    for (size_t i = 0; i < count; i++) {
+        assert_string_equal(got[i].caller, expected[i].caller);
+        assert_string_equal(got[i].callee, expected[i].callee);
+        assert_int_equal(got[i].calls, expected[i].calls);
+        assert_int_equal(got[i].total, expected[i].total);
+        assert_int_equal(got[i].self, expected[i].self);
+        assert_int_equal(got[i].max, expected[i].max);
+    }
+    free(got);
+    ct_edges_free(&edges);
+}
+
+static void test_edges_are_those_of_the_calls(void **unused) {
+    (void)unused;
+    for (size_t t = 0; t < sizeof traces / sizeof *traces; t++) {
+        struct ct_trace *trace, *whole;
+        struct ct_source *source, *scan;
+        struct ct_ask ask;
+        size_t count;
+        write_random(directory, &traces[t]);
+        open_source(&whole, &scan, &slow);
+        open_source(&trace, &source, &fast);
+        ct_ask_all(&ask);
+        struct list all = read_rows(scan, &ask);
+        qsort(all.rows, all.count, sizeof *all.rows, by_id);
+        struct edge *expected = edges_of_rows(&all, &count);
+        check_edges(scan, expected, count, 1, false);
+        check_edges(source, expected, count, 3, !traces[t].back);
+        free(expected);
+        free(all.rows);
+        ct_source_close(source);
+        ct_source_close(scan);
+        ct_trace_close(trace);
+        ct_trace_close(whole);
+        remove_directory(directory);
+    }
+}
+
+/* ---- functions that return tables ---- */
+
+static size_t read_ids(struct ct_source *source, enum ct_table_id table, int column, int64_t first, int64_t second,
+                       int64_t *ids, size_t room) {
+    struct ct_ask ask;
+    struct ct_rows *rows;
+    size_t count = 0;
+    ct_ask_all(&ask);
+    ask.ranges[CT_ASK_FIRST] = (struct ct_ask_range){first, first};
+    ask.ranges[CT_ASK_SECOND] = (struct ct_ask_range){second, second};
+    assert_int_equal(ct_rows_open(&rows, source, table, &ask), 0);
+    while (ct_rows_next(rows) > 0) {
+        assert_true(count < room);
+        ids[count++] = number(rows, column);
+    }
+    ct_rows_close(rows);
+    return count;
+}
+
+static bool is_below(const struct list *all, const struct row *row, int64_t id) {
+    while (row && row->id != id)
+        row = row->parent < 0 ? NULL : find_row(all, row->parent);
+    return row;
+}
+
+static void check_callers(struct ct_source *source, const struct list *all, const struct row *row) {
+    static int64_t ids[4096];
+    size_t count = read_ids(source, CT_TABLE_CALLERS, CT_CALLERS_id, row->id, 0, ids, 4096), at = 0;
+    for (; row; row = row->parent < 0 ? NULL : find_row(all, row->parent))
+        assert_int_equal(ids[at++], row->id);
+    assert_int_equal(at, count);
+}
+
+static void check_stack(struct ct_source *source, const struct list *all, int64_t thread, int64_t time) {
+    static int64_t ids[4096];
+    size_t count = read_ids(source, CT_TABLE_STACK_AT, CT_STACK_AT_id, thread, time, ids, 4096), open = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const struct row *row = &all->rows[i];
+        bool is_open =
+            row->thread == thread && row->duration >= 0 && row->start <= time && time < row->start + row->duration;
+        bool listed = false;
+        for (size_t k = 0; k < count; k++)
+            listed |= ids[k] == row->id;
+        if (row->thread == thread && row->duration > 0)
+            assert_int_equal(listed, is_open);
+        open += is_open;
+    }
+    assert_int_equal(open, count);
+}
+
+static void check_subtree(struct ct_source *source, const struct list *all, const struct row *top) {
+    static int64_t ids[65536];
+    size_t count = read_ids(source, CT_TABLE_SUBTREE, CT_SUBTREE_id, top->id, 0, ids, 65536), at = 0;
+    for (size_t i = 0; i < all->count; i++)
+        if (all->rows[i].thread == top->thread && is_below(all, &all->rows[i], top->id))
+            assert_int_equal(ids[at++], all->rows[i].id);
+    assert_int_equal(at, count);
+}
+
+static void test_stacks_and_trees(void **unused) {
+    (void)unused;
+    struct ct_trace *trace, *whole;
+    struct ct_source *source, *scan;
+    struct ct_ask ask;
+    write_random(directory, &(struct random_trace){.seed = 401, .threads = 2, .events = 6000, .calm = true});
+    open_source(&whole, &scan, &slow);
+    open_source(&trace, &source, &fast);
+    ct_ask_all(&ask);
+    struct list all = read_rows(scan, &ask);
+    for (unsigned i = 0; i < 20; i++) {
+        const struct row *row = pick_row(&all);
+        check_callers(source, &all, row);
+        check_callers(scan, &all, row);
+        check_stack(source, &all, row->thread, row->start + (int64_t)pick(100));
+        check_stack(scan, &all, row->thread, row->start);
+        if (i < 5) {
+            check_subtree(source, &all, row);
+            check_subtree(scan, &all, row);
+        }
+    }
+    int64_t ids[4];
+    assert_int_equal(read_ids(source, CT_TABLE_STACK_AT, CT_STACK_AT_id, 99, 0, ids, 4), 0);
+    assert_int_equal(read_ids(source, CT_TABLE_CALLERS, CT_CALLERS_id, INT64_MAX, 0, ids, 4), 0);
+    assert_int_equal(read_ids(source, CT_TABLE_STACK_AT, CT_STACK_AT_id, 1, INT64_C(1) << 60, ids, 4), 0);
+    free(all.rows);
+    ct_source_close(source);
+    ct_source_close(scan);
+    ct_trace_close(trace);
+    ct_trace_close(whole);
+}
+
+/* ---- events ---- */
+
+struct answer {
+    uint64_t rows, hash;
+};
+
+static struct answer read_events(struct ct_source *source, enum ct_table_id table, const struct ct_ask *ask) {
+    struct answer answer = {0};
+    struct ct_rows *rows;
+    assert_int_equal(ct_rows_open(&rows, source, table, ask), 0);
+    while (ct_rows_next(rows) > 0) {
+        answer.rows++;
+        answer.hash = (answer.hash ^ (uint64_t)rows->id) * 0x100000001b3u;
+        answer.hash = (answer.hash ^ (uint64_t)number(rows, CT_EVENTS_time)) * 0x100000001b3u;
+    }
+    ct_rows_close(rows);
+    return answer;
+}
+
+static void check_events(struct ct_source *source, struct ct_source *scan, enum ct_table_id table,
+                         const struct ct_ask *ask) {
+    struct answer a = read_events(source, table, ask), b = read_events(scan, table, ask);
+    assert_int_equal(a.rows, b.rows);
+    assert_int_equal(a.hash, b.hash);
+}
+
+static void test_events(void **unused) {
+    (void)unused;
+    struct ct_trace *trace, *whole;
+    struct ct_source *source, *scan;
+    struct ct_ask ask;
+    write_random(directory, &(struct random_trace){.seed = 501, .threads = 2, .events = 40000});
+    open_source(&whole, &scan, &slow);
+    open_source(&trace, &source, &fast);
+    ct_ask_all(&ask);
+    struct list all = read_rows(scan, &ask);
+    assert_int_equal(read_events(scan, CT_TABLE_EVENTS, &ask).rows,
+                     ct_trace_thread_at(trace, 0)->event_count + ct_trace_thread_at(trace, 1)->event_count);
+    assert_true(read_events(scan, CT_TABLE_SIGNALS, &ask).rows > 0);
+    check_events(source, scan, CT_TABLE_SIGNALS, &ask);
+    for (unsigned i = 0; i < 40; i++) {
+        make_ask(&ask, pick_row(&all), (i & 3) | (i & 4 ? 16 : 0) | (i & 8 ? 64 : 0));
+        check_events(source, scan, CT_TABLE_EVENTS, &ask);
+        check_events(source, scan, CT_TABLE_SIGNALS, &ask);
+    }
+    free(all.rows);
+    ct_source_close(source);
+    ct_source_close(scan);
+    ct_trace_close(trace);
+    ct_trace_close(whole);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_conditions_leave_nothing_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_only_needed_blocks_are_unpacked, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_edges_are_those_of_the_calls, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_stacks_and_trees, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_events, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
