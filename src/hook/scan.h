@@ -101,6 +101,11 @@ int ct_scan_walk(struct ct_scan *scan, size_t first, size_t end);
  * functions were looked at. */
 int ct_scan_follow_tables(struct ct_scan *scan);
 
+/* Bytes, or entries of tables, that a pass may look at: functions overlap, and tables have common entries. */
+static inline uint64_t ct_scan_work(const struct ct_scan *s) {
+    return (4ull << 20) + 8 * (s->end - s->start);
+}
+
 static inline bool ct_scan_bit(const struct ct_scan *s, const uint64_t *map, uint64_t address) {
     uint64_t i = address - s->start;
     return map[i / 64] >> (i % 64) & 1;
