@@ -4,7 +4,7 @@
 
 #include "contrail/status.h"
 
-static const uint8_t fields[FIELDS] = {0, 5, 10, 16};
+static const uint8_t fields[FIELDS] = {0, 5, 10, 16}; /* where they are in the word */
 
 static int64_t sign_extend(uint64_t value, unsigned bits) {
     return (int64_t)(value << (64 - bits)) >> (64 - bits);
@@ -49,17 +49,35 @@ bool ct_a64_bitmask(uint32_t word, uint64_t *value) {
     return true;
 }
 
+static bool are_distinct(uint32_t word, bool zero) {
+    unsigned d = word & 31, n = word >> 5 & 31, s = word >> 16 & 31;
+    return d != n && d != s && n != s && d != 31 && n != 31 && (zero || s != 31);
+}
+
 static bool is_valid(uint32_t word, unsigned flags) {
     uint64_t unused;
     if (flags & FORM_BITMASK)
         return ct_a64_bitmask(word, &unused);
+    if (flags & FORM_DISTINCT)
+        return are_distinct(word, flags & FORM_ZERO);
     if (flags & FORM_EIGHT)
         return !(word & 1) && (word & 31) <= 22;
     return true;
 }
 
+static unsigned find_form(uint32_t word) {
+    for (unsigned cell = ct_a64_decode_cells[0];;) {
+        while (cell & CELL_NODE)
+            cell = ct_a64_child(ct_a64_decode_cells, cell, word);
+        const struct ct_a64_test *test = &ct_a64_decode_tests[cell];
+        if (!cell || (word & test->mask) == test->value)
+            return test->form; /* test 0 has none */
+        cell = test->next;
+    }
+}
+
 int ct_a64_decode(uint32_t word, struct ct_a64_insn *insn) {
-    unsigned found = ct_a64_find(ct_a64_decode_cells, ct_a64_decode_tests, word);
+    unsigned found = find_form(word);
     const struct ct_a64_form *form = &ct_a64_forms[found];
     if (!found || !is_valid(word, form->flags))
         return CT_ERR_BAD_INSTRUCTION;

@@ -12,24 +12,44 @@ KINDS = {'jcc': 'JCC', 'jmp': 'JMP', 'loop': 'LOOP', 'call': 'CALL', 'ijmp': 'JM
          'ret': 'RET', 'far': 'FAR', 'syscall': 'SYSCALL', 'int': 'INT', 'int3': 'INT3', 'trap': 'TRAP', 'halt': 'HALT',
          'nop': 'NOP', 'landing': 'LANDING', 'other': 'OTHER'}
 FLAGS = {'fr': 'FORM_FLAGS_READ', 'fw': 'FORM_FLAGS_WRITTEN', 'ld': 'FORM_MEM_READ', 'st': 'FORM_MEM_WRITTEN',
-         'ldst': 'FORM_MEM_READ | FORM_MEM_WRITTEN', 'bitmask': 'FORM_BITMASK', 'eight': 'FORM_EIGHT'}
+         'ldst': 'FORM_MEM_READ | FORM_MEM_WRITTEN', 'bitmask': 'FORM_BITMASK', 'eight': 'FORM_EIGHT',
+         'distinct': 'FORM_DISTINCT', 'apart': 'FORM_DISTINCT | FORM_ZERO'}
 PLACES = {'d': 0, 't': 0, 'n': 5, 'a': 10, 't2': 10, 'm': 16, 's': 16}  # of registers in the word
 FIELDS = {0: 0, 5: 1, 10: 2, 16: 3}  # their bits in masks of a form
 WIDTHS = {'R': 0, 'W': 1, 'X': 2}
-VECTORS = 'BHSDQ'
-# Lanes of a vector: by which rule they are found (enum lanes in text.c).
-ARRANGEMENTS = []
+# Width of a vector register: its letter, or the rule that finds it (text_vector.c).
+SCALARS = {'B': 0, 'H': 1, 'S': 2, 'D': 3, 'Q': 4, 'V': 'S_WHOLE', 'I': 'S_SIZE', 'L': 'S_SIZE_LONG', 'F': 'S_FTYPE',
+           'G': 'S_SZ', 'J': 'S_IMMH', 'JL': 'S_IMMH_LONG', 'K': 'S_IMM5'}
+# Lanes of a vector: fixed ones, or by which rule they are found. In rules of one letter Q chooses 64 or 128 bits.
+ARRANGEMENTS = {'T': 'A_SIZE', 'B': 'A_B', 'H': 'A_H', 'S': 'A_S', 'D': 'A_D', 'F': 'A_SZ', 'L': 'A_SIZE_LONG',
+                'P': 'A_SIZE_PAIR', 'I': 'A_IMM5', 'J': 'A_IMMH', 'JL': 'A_IMMH_LONG'}
+# One lane, and how its number is found.
+ELEMENTS = {'E5': 'E_IMM5', 'E4': 'E_IMM4', 'E': 'E_SIZE', 'EF': 'E_SZ', 'EH': 'E_H', 'EB4': 'E_4B', 'EH2': 'E_2H',
+            'EC': 'E_COMPLEX', 's2': 'E_IMM2'}
 # Operands without arguments: name -> type of text.c.
 OPERANDS = {'to': 'T_TO', 'aimm': 'T_AIMM', 'limm': 'T_LIMM', 'mimm': 'T_MIMM', 'shift': 'T_SHIFT', 'bit': 'T_BIT',
             'prfop': 'T_PRFOP', 'barrier': 'T_BARRIER', 'barriernxs': 'T_BARRIER_NXS', 'pstate': 'T_PSTATE',
-            'smstart': 'T_SMSTART', 'sysreg': 'T_SYSREG'}
+            'smstart': 'T_SMSTART', 'sysreg': 'T_SYSREG', 'mov': 'T_MOV_WIDE', 'movn': 'T_MOV_NOT', 'sysop': 'T_SYSOP',
+            '2': 'T_SECOND', 'fimm': 'T_FIMM', 'vfimm': 'T_VFIMM', 'vimm': 'T_VIMM', 'shl': 'T_SHL', 'shr': 'T_SHR',
+            'fbits': 'T_FBITS', 'lsl': 'T_LSL', 'width': 'T_WIDTH', 'bfi': 'T_BFI', 'bfiw': 'T_BFI_WIDTH'}
+# Operands with a number: name:number.
+NUMBERED = {'regs': 'T_REGS', 'lane': 'T_LANE', 'table': 'T_TABLE', 'rot': 'T_ROT', 'rotodd': 'T_ROT_ODD'}
 # Memory operands: name -> form of the address in text.c. A base that changes has ! (before) or p (after).
 MEMORY = {'m0': 'M_BASE', 'm12': 'M_UNSIGNED', 'm9': 'M_SIGNED', 'mreg': 'M_REGISTER', 'm7': 'M_PAIR',
           'm7g': 'M_PAIR_TAGS', 'm10': 'M_KEYED', 'mg': 'M_TAGS'}
 
 
+SECTIONS = {'[base]': 'base', '[aliases]': 'aliases', '[registers]': 'names', '[operations]': 'names'}
+
+
 class Problem(Exception):
     pass
+
+
+def fixed(lanes):
+    """8b, 4s ...: 0x80 | log2 of all bytes << 3 | log2 of the bytes of a lane."""
+    size = 'bhsdq'.index(lanes[-1])
+    return 0x80 | (int(lanes[:-1]).bit_length() - 1 + size) << 3 | size
 
 
 def split_list(text):
@@ -199,6 +219,12 @@ class Form:
 
     def memory(self, name):
         base = name.rstrip('!p')
+        found = re.fullmatch(r'mpost(1?):(\d)', name)
+        if found:
+            self.touch(5, 'rw', True)
+            self.touch(16, 'r')
+            self.put('T_MEMORY', 'M_AFTER_LANES' if found.group(1) else 'M_AFTER_REGS', found.group(2))
+            return True
         if base not in MEMORY:
             return False
         self.touch(5, 'r' if base == name else 'rw', True)
@@ -208,10 +234,19 @@ class Form:
         return True
 
     def vector(self, name):
-        found = re.fullmatch(r'([BHSDQ])(d|n|m|a|t2|t|s)', name)
-        if not found:
+        scalar = re.fullmatch(r'([A-Z]L?)(d|n|m|a|t2|t|s)', name)
+        lanes = re.fullmatch(r'V([dnma])\.(\w+)', name)
+        numbered = re.fullmatch(r'(\w+):(\d+)', name)
+        if scalar and scalar.group(1) in SCALARS:
+            self.put('T_SCALAR', PLACES[scalar.group(2)], SCALARS[scalar.group(1)])
+        elif lanes and lanes.group(2) in ELEMENTS:
+            self.put('T_ELEMENT', PLACES[lanes.group(1)], ELEMENTS[lanes.group(2)])
+        elif lanes:
+            self.put('T_VECTOR', PLACES[lanes.group(1)], ARRANGEMENTS.get(lanes.group(2)) or fixed(lanes.group(2)))
+        elif numbered and numbered.group(1) in NUMBERED:
+            self.put(NUMBERED[numbered.group(1)], numbered.group(2))
+        else:
             return False
-        self.put('T_SCALAR', PLACES[found.group(2)], VECTORS.index(found.group(1)))
         return True
 
     def facts(self):
@@ -234,17 +269,29 @@ def line_rows(text, aliases):
     return rows
 
 
+def name_rows(text):
+    """Names of one line of [registers] or [operations]: [(op0:op1:CRn:CRm:op2, name)]."""
+    where, names = text.split(' | ')
+    numbers = [int(n) for n in where.split()]
+    op0, op1, crn, crm = numbers if len(numbers) == 4 else [1] + numbers
+    start = op0 << 14 | op1 << 11 | crn << 7 | crm << 3
+    return [(start + i, name.replace('_', ' ', 1) if op0 == 1 else name)
+            for i, name in enumerate(names.split()) if name != '-']
+
+
 def read_table(path):
-    sections, macros, rows = {}, {}, None
+    sections, macros, rows = {'names': []}, {}, None
     with open(path, encoding='ascii') as f:
         for number, text in enumerate(f, 1):
             text = text.rstrip('\n')
             try:
                 if text.startswith('['):
-                    rows = sections.setdefault('aliases' if text == '[aliases]' else 'base', [])
+                    rows = sections.setdefault(SECTIONS[text], [])
                 elif text.startswith('let '):
                     name, _, value = text[4:].partition(' = ')
                     macros[name] = value
+                elif rows is sections['names'] and text and text[0] != '#':
+                    rows += name_rows(text)
                 elif text and not text.startswith('#'):
                     text = re.sub(r'\$(\w+)', lambda m: macros[m.group(1)], text)
                     rows += line_rows(text, rows is sections.get('aliases'))
@@ -269,7 +316,7 @@ class Tree:
             if (row[1] ^ value) & row[0] & mask:
                 continue
             out.append(row)
-            if not row[0] & ~mask:
+            if not row[0] & ~mask and not row[3]:
                 break
         return out
 
@@ -292,7 +339,7 @@ class Tree:
         return best
 
     def build(self, rows, known, value):
-        while rows and rows[-1][2] is None:
+        while rows and rows[-1][2] == 0:
             rows = rows[:-1]  # no such instruction, as without the row
         if not rows:
             return 0
@@ -315,7 +362,7 @@ class Tree:
     def test(self, rows):
         if not rows:
             return 0
-        mask, value, form = rows[0]
+        mask, value, form, _ = rows[0]
         entry = (mask, value, form, self.test(rows[1:]))
         if entry not in self.known_tests:
             self.known_tests[entry] = len(self.tests)
@@ -333,13 +380,14 @@ class Output:
         self.texts, self.pool = {}, []
 
     def number(self, rows, forms, key):
-        """Rows with numbers of forms in place of forms; 0 is none."""
+        """Rows with numbers of forms in place of forms, and whether a word may match them and yet be another's."""
         known = {None: 0}
         for _, _, form in rows:
             if form and key(form) not in known:
                 forms.append(form)
                 known[key(form)] = len(forms)
-        return [(mask, value, known[key(form) if form else None]) for mask, value, form in rows]
+        return [(mask, value, known[key(form) if form else None], bool(form and form.condition != 'ALWAYS'))
+                for mask, value, form in rows]
 
     def text(self, form):
         text = tuple(form.text + ['0'])
@@ -364,8 +412,20 @@ def write_tree(name, tree, out):
         sys.exit('tables too large')
     cells = [f'0x{c:x}' for c in [tree.root] + tree.cells[1:]]
     print(f'const uint16_t ct_a64_{name}_cells[{len(cells)}] = {{\n{lines(cells, 16)}}};\n', file=out)
+    print(f'const unsigned ct_a64_{name}_test_count = {len(tree.tests)};', file=out)
     tests = ['{0x%08x, 0x%08x, %d, 0x%x}' % t for t in tree.tests]
     print(f'const struct ct_a64_test ct_a64_{name}_tests[{len(tests)}] = {{\n{lines(tests, 3)}}};\n', file=out)
+
+
+def write_names(names, out):
+    places, pool = [], ''
+    for number, name in names:
+        places.append('{0x%04x, %d}' % (number, len(pool)))
+        pool += name + '\0'
+    print(f'\nconst unsigned ct_a64_name_count = {len(names)};', file=out)
+    print(f'const struct ct_a64_name ct_a64_names[{len(names)}] = {{\n{lines(places, 6)}}};\n', file=out)
+    codes = [str(ord(c)) for c in pool]
+    print(f'const char ct_a64_names_text[{len(codes)}] = {{\n{lines(codes, 24)}}};', file=out)
 
 
 def main():
@@ -389,6 +449,7 @@ def main():
         places = ['{0, 0}'] + ['{%d, IF_%s}' % (output.text(f), f.condition) for f in aliases]
         print(f'const struct ct_a64_alias ct_a64_aliases[{len(places)}] = {{\n{lines(places, 6)}}};\n', file=out)
         print(f'const uint8_t ct_a64_texts[{len(output.pool)}] = {{\n{lines(output.pool, 20)}}};', file=out)
+        write_names(sorted(sections['names']), out)
     if len(output.pool) > 0xffff:
         sys.exit('texts too large')
     if len(sys.argv) > 4:
