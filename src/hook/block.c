@@ -121,6 +121,7 @@ struct ct_block *ct_block_map(struct ct_runtime *rt) {
 }
 
 struct ct_block *ct_block_make_stray(struct ct_runtime *rt) {
+    ct_os_learn_jumps();
     struct ct_block *b = ct_block_map(rt);
     if (!b)
         return NULL;

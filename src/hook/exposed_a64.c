@@ -184,6 +184,30 @@ void ct_exposed_put(struct ct_block *b, uint64_t sp, uint64_t high) {
         search_range(b, sp, search_end(b, sp, high));
 }
 
+/* Is the address in one of these words? */
+static bool is_in(const struct ct_block *b, const struct ct_shadow *e, const uint64_t *from, const uint64_t *to) {
+    enum ct_signs signs = signs_of(b, e);
+    uint64_t resume = ct_shadow_resume(e), signed_ = signs ? sign(signs, resume, e->slot + 8) : resume;
+    for (; from < to; from++)
+        if (*from == resume || *from == signed_)
+            return true;
+    return false;
+}
+
+/* A function that has called another one has saved its return address below its slot. */
+enum ct_frame_look ct_exposed_look(struct ct_block *b, const struct ct_shadow *e, uint64_t low) {
+    enum { LOOK = 256 };
+    uint64_t words[LOOK], from = e->slot + 8 - sizeof words;
+    for (uint32_t i = 0; i < b->exposed_count; i++)
+        if (b->exposed[i].slot == e->slot)
+            return CT_FRAME_THERE;
+    if (low)
+        return is_in(b, e, (const uint64_t *)low, (const uint64_t *)(e->slot + 8)) ? CT_FRAME_THERE : CT_FRAME_GONE;
+    if (ct_os_peek(from, words, sizeof words))
+        return CT_FRAME_UNREADABLE;
+    return is_in(b, e, words, words + LOOK) ? CT_FRAME_THERE : CT_FRAME_GONE;
+}
+
 /* ---- back ---- */
 
 /* Is the frame still open? Otherwise nobody would take its return. Entries from `e` down are looked at, which is moved

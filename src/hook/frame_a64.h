@@ -20,12 +20,6 @@ static inline uint64_t ct_frame_of_return(uint64_t slot) {
     return *(const uint64_t *)slot;
 }
 
-/* It may be anywhere in the frame, and in a register. */
-static inline bool ct_frame_read(uint64_t slot, bool mapped, uint64_t *address) {
-    (void)slot, (void)mapped, (void)address;
-    return false;
-}
-
 /* A function may keep its return address in a register and call others without a frame of its own. If the other one
  * returns to the same place, the first has returned. */
 static inline bool ct_frame_is_taken(uint64_t slot, uint64_t address) {

@@ -429,8 +429,8 @@ uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot);
 
 /* ---- frames of listeners that were left unseen (left.c) ---- */
 
-/* Of the calling thread: `slot` is that of its innermost frame, which is not hooked. */
-void ct_left_report_own(struct ct_block *b, uint64_t slot);
+/* Of the calling thread: `slot` is that of its innermost frame, which is not hooked, and returns to `address`. */
+void ct_left_report_own(struct ct_block *b, uint64_t slot, uint64_t address);
 /* Of a thread that has ended: on_leave runs on the calling thread. */
 void ct_left_report_ended(struct ct_block *b);
 
