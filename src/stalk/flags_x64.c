@@ -141,6 +141,14 @@ static void watch_store(struct stalk_build *b, const struct ct_x64_insn *x) {
         b->stack_written = at;
 }
 
+/* Could rsp be an operand that is not the base of an address? False for nearly all instructions, at little cost. */
+static bool may_name_rsp(const struct ct_x64_insn *x) {
+    if (x->modrm_offset)
+        return (x->modrm >> 3 & 7) == CT_X64_RSP || (x->modrm & 0xc7) == (0xc0 | CT_X64_RSP) ||
+               (x->encoding != CT_X64_LEGACY && (x->vvvv & 15) == CT_X64_RSP);
+    return x->map != 0 || x->opcode == 0xc8 || x->opcode == 0xc9 || (x->opcode & 7) == CT_X64_RSP;
+}
+
 /* How many bytes the instruction adds to the stack pointer; FAR: it is not known. */
 static int64_t stack_change(const struct ct_x64_insn *x) {
     struct ct_x64_effects effects;
@@ -154,6 +162,8 @@ static int64_t stack_change(const struct ct_x64_insn *x) {
     if (legacy && (op == 0x81 || op == 0x83) && x->modrm >= 0xc0 && (x->modrm & 7) == CT_X64_RSP && !(x->rex & 1) &&
         (operation == 0 || operation == 5))
         return operation == 0 ? x->imm : -x->imm;
+    if (!may_name_rsp(x))
+        return 0;
     ct_x64_effects(x, &effects);
     return effects.regs_written & 1u << CT_X64_RSP ? FAR : 0;
 }

@@ -443,8 +443,8 @@ static int add_entries(struct stalk_build *b, struct stalk_fragment *f) {
     struct stalk_cache *c = b->cache;
     int status = ct_stalk_insert(c, &f->first);
     for (unsigned i = 0; i < b->entry_count && !status; i++) {
-        if (ct_stalk_find(c, b->entries[i].address))
-            continue;
+        if (b->section.description && ct_stalk_find(c, b->entries[i].address))
+            continue; /* blocks of a section are joined even if they are translated already */
         struct stalk_entry *e = ct_stalk_alloc(&c->pool, sizeof *e);
         if (!e)
             return CT_ERR_NO_MEMORY;

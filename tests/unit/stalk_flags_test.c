@@ -50,10 +50,10 @@ static int set_up(void **state) {
     PUT(LANDS, READ_CARRY);
     put_relative(PUSHES, "\xf9\x48\x8d\x05", 4, LANDS); /* stc; lea rax, LANDS; push rax; ret */
     PUT(PUSHES + 8, 0x50, 0xc3);
-    put_relative(OVERWRITES, "\xf9\x48\x8d\x05", 4, LANDS);   /* stc; lea rax, LANDS; call THUNK */
-    put_relative(OVERWRITES + 8, "\xe8", 1, THUNK);           /* that call never returns */
-    PUT(THUNK, 0x48, 0x89, 0x04, 0x24, 0xc3);                 /* mov [rsp], rax; ret */
-    put_relative(CALLS_ON, "\xe8", 1, SETS_CARRY);            /* call SETS_CARRY; mov edi, eax; call OTHER; ret */
+    put_relative(OVERWRITES, "\xf9\x48\x8d\x05", 4, LANDS); /* stc; lea rax, LANDS; call THUNK */
+    put_relative(OVERWRITES + 8, "\xe8", 1, THUNK);         /* that call never returns */
+    PUT(THUNK, 0x48, 0x89, 0x04, 0x24, 0xc3);               /* mov [rsp], rax; ret */
+    put_relative(CALLS_ON, "\xe8", 1, SETS_CARRY);          /* call SETS_CARRY; mov edi, eax; call OTHER; ret */
     PUT(CALLS_ON + 5, 0x89, 0xc7);
     put_relative(CALLS_ON + 7, "\xe8", 1, OTHER);
     PUT(CALLS_ON + 12, 0xc3);
