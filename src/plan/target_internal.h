@@ -213,7 +213,8 @@ struct ct_target_work {
     struct ct_target_source *source;
     struct ct_target_module *module;
     const struct ct_target_filter *filter;
-    bool detail, fast_clock, sample;
+    const struct ct_target_plan_options *options;
+    bool detail, fast_clock;
     bool names_only;
     bool reads_code;                    /* see hook/known.h */
     bool no_unwinder;                   /* in the whole target: libc loads one when needed */

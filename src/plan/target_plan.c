@@ -300,7 +300,7 @@ static int prepare_works(struct whole *w) {
                                               .module = &w->plan.modules[i],
                                               .filter = &w->options->filter,
                                               .detail = w->options->detail,
-                                              .sample = w->options->sample,
+                                              .options = w->options,
                                               .fast_clock = w->options->fast_clock,
                                               .names_only = w->options->names_only,
                                               .reads_code = translated || reads_code(&w->sources[i]),
