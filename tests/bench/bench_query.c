@@ -96,11 +96,12 @@ static void copy_rows(sqlite3 *db) {
     const char *rest;
     sqlite3_stmt *insert;
     open_query(&a, 1);
-    run(db, "CREATE TABLE calls(id INTEGER PRIMARY KEY, thread INTEGER, function TEXT, start INTEGER, duration INTEGER, "
-            "self INTEGER, depth INTEGER, parent INTEGER); BEGIN");
+    run(db,
+        "CREATE TABLE calls(id INTEGER PRIMARY KEY, thread INTEGER, function TEXT, start INTEGER, duration INTEGER, "
+        "self INTEGER, depth INTEGER, parent INTEGER); BEGIN");
     sqlite3_prepare_v2(db, "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?)", -1, &insert, NULL);
-    must(ct_query_prepare(a.query, "SELECT id, thread, function, start, duration, self, depth, parent FROM calls", &rest,
-                          &error) < 0,
+    must(ct_query_prepare(a.query, "SELECT id, thread, function, start, duration, self, depth, parent FROM calls",
+                          &rest, &error) < 0,
          "rows");
     while (ct_query_step(a.query, &error) > 0) {
         for (int i = 0; i < 8; i++) {
@@ -148,7 +149,8 @@ static void measure_scans(double rows) {
     for (size_t i = 0; i < sizeof scans / sizeof *scans; i++) {
         int64_t ours = 0, theirs = 0;
         struct ct_source_blocks blocks;
-        double trace = ask(scans[i], 1, CLOCK_THREAD_CPUTIME_ID, &ours, &blocks), table = ask_table(db, scans[i], &theirs);
+        double trace = ask(scans[i], 1, CLOCK_THREAD_CPUTIME_ID, &ours, &blocks),
+               table = ask_table(db, scans[i], &theirs);
         printf("  %-42s %7.1f  %7.1f%s\n", scans[i], rows / trace / 1e6, rows / table / 1e6,
                ours == theirs ? "" : "   the answers differ!");
     }

@@ -136,10 +136,12 @@ static void test_the_longest_calls(void **unused) {
     for (int limit = 1; limit < 200; limit = limit * 3 + 1) {
         char sql[512];
         snprintf(sql, sizeof sql,
-                 "SELECT group_concat(duration) FROM (SELECT duration FROM calls ORDER BY +duration DESC LIMIT %d)", limit);
+                 "SELECT group_concat(duration) FROM (SELECT duration FROM calls ORDER BY +duration DESC LIMIT %d)",
+                 limit);
         snprintf(sorted, sizeof sorted, "%s", answer(sql));
         snprintf(sql, sizeof sql,
-                 "SELECT group_concat(duration) FROM (SELECT duration FROM calls ORDER BY duration DESC LIMIT %d)", limit);
+                 "SELECT group_concat(duration) FROM (SELECT duration FROM calls ORDER BY duration DESC LIMIT %d)",
+                 limit);
         assert_string_equal(answer(sql), sorted);
     }
     snprintf(sorted, sizeof sorted, "%s",
@@ -157,7 +159,8 @@ static void test_joins(void **unused) {
     snprintf(calls, sizeof calls, "%s", answer("SELECT sum(calls) FROM edges"));
     assert_string_equal(answer("SELECT count(*) FROM calls"), calls);
     assert_string_equal(answer("SELECT sum(calls) FROM functions"), calls);
-    assert_string_equal(answer("SELECT count(*) FROM calls AS c, callers(c.id) AS s WHERE c.id = 40 AND s.level = 0"), "1");
+    assert_string_equal(answer("SELECT count(*) FROM calls AS c, callers(c.id) AS s WHERE c.id = 40 AND s.level = 0"),
+                        "1");
 }
 
 static void test_statements_only_read(void **unused) {
@@ -227,9 +230,13 @@ static void test_stopping(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conditions_mean_the_same), cmocka_unit_test(test_texts_as_numbers), cmocka_unit_test(test_the_longest_calls),
-        cmocka_unit_test(test_joins),                    cmocka_unit_test(test_statements_only_read),
-        cmocka_unit_test(test_examples_compile),         cmocka_unit_test(test_stopping),
+        cmocka_unit_test(test_conditions_mean_the_same),
+        cmocka_unit_test(test_texts_as_numbers),
+        cmocka_unit_test(test_the_longest_calls),
+        cmocka_unit_test(test_joins),
+        cmocka_unit_test(test_statements_only_read),
+        cmocka_unit_test(test_examples_compile),
+        cmocka_unit_test(test_stopping),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
