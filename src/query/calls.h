@@ -51,6 +51,9 @@ struct ct_call_reader {
     int failed; /* status */
 };
 
+/* As the column `ended` shows it. */
+const char *ct_call_end_name(enum ct_call_end end);
+
 int ct_call_reader_open(struct ct_call_reader *reader, struct ct_source *source, const struct ct_ask *ask);
 /* 1: `call`, `thread` and `process` are set; 0: no more; or a negative status. */
 int ct_call_reader_next(struct ct_call_reader *reader);

@@ -75,7 +75,10 @@ static void result_cell(struct rows *r, bool error, struct ct_cell *cell) {
     text_cell(r, cell);
 }
 
-static const char *const end_names[] = {"returned", "left", "open", "lost", "entry"};
+const char *ct_call_end_name(enum ct_call_end end) {
+    static const char *const names[] = {"returned", "left", "open", "lost", "entry"};
+    return names[end];
+}
 
 static void name_cell(struct rows *r, bool module, struct ct_cell *cell) {
     const struct ct_cached_function *known =
@@ -127,7 +130,7 @@ static void get_cell(struct ct_rows *rows, int column, struct ct_cell *cell) {
             ct_cell_integer(cell, ct_source_call_id(r->reader.thread, call->parent));
         return;
     case CT_CALLS_ended:
-        return ct_cell_text(cell, end_names[call->end]);
+        return ct_cell_text(cell, ct_call_end_name(call->end));
     case CT_CALLS_arguments:
         return arguments_cell(r, cell);
     case CT_CALLS_result:
