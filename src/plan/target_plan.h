@@ -127,7 +127,8 @@ struct ct_target_plan_options {
 };
 
 /* Reads all modules of the target and plans all hooks, on several threads of our own. The same target gives the same
- * bytes, with or without a cache (text that has changed in memory since its analysis is analysed again). Modules that
+ * bytes, with or without a cache (text that has changed in memory since its analysis is analysed again, unless only
+ * names are wanted). Modules that
  * are left alone completely (vdso, JIT and anonymous code, a file that cannot be read) appear with their functions
  * skipped, or, if they have no file, not at all. */
 int ct_target_plan_make(struct ct_target_plan **out, struct ct_remote *remote,
