@@ -720,12 +720,12 @@ static void test_latency(void **state) {
     struct ct_clock clock = {.rate = 1, .count = 2, .newest = {.ns = 1ull << 40, .counter = 1ull << 62}};
     d->clock = &clock;
     for (unsigned i = 0; i < 3; i++) {
-        d->sample[i].counter = clock.newest.counter - cases[i].ns;
-        d->sample[i].weight = cases[i].weight;
+        d->own.sample[i].counter = clock.newest.counter - cases[i].ns;
+        d->own.sample[i].weight = cases[i].weight;
     }
-    d->sample_count = 3;
-    ct_drain_measure(d, clock.newest.ns);
-    assert_int_equal(d->sample_count, 0);
+    d->own.sample_count = 3;
+    ct_drain_measure(d, &d->own, clock.newest.ns);
+    assert_int_equal(d->own.sample_count, 0);
     assert_int_equal(d->latency_samples, 100);
     uint64_t p50 = ct_drain_latency(d, 0.5), p90 = ct_drain_latency(d, 0.9), p99 = ct_drain_latency(d, 0.99);
     assert_true(p50 <= cases[0].ns && p50 >= cases[0].ns / 8 * 7);
