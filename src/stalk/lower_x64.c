@@ -64,6 +64,18 @@ static void emit_island(struct stalk_build *b, const struct stalk_insn *insn) {
 
 /* ---- indirect branches ---- */
 
+/* Code that compares the target of an indirect branch may change the flags: they are saved, with r11, first. rax is
+ * back at once; a value reloaded from the area would be late. */
+static void save_flags(struct ct_code_buf *out) {
+    gs_store(out, CT_X64_R11, CT_AREA_R11);
+    CT_X64_BYTES(out, 0x49, 0x89, 0xc3,   /* mov r11, rax */
+                 0x9f,                    /* lahf */
+                 0x0f, 0x90, 0xc0,        /* seto al */
+                 0x65, 0x89, 0x04, 0x25); /* mov gs:[BRANCHED], eax */
+    ct_code_u32(out, CT_AREA_BRANCHED);
+    CT_X64_BYTES(out, 0x4c, 0x89, 0xd8); /* mov rax, r11 */
+}
+
 /* rcx holds the target; the program's rcx and r11 are in the area. */
 static void emit_table_jump(struct stalk_build *b) {
     struct ct_code_buf *out = &b->out;
@@ -79,7 +91,7 @@ static void emit_table_jump(struct stalk_build *b) {
 
 void ct_lower_begin(struct stalk_build *b) {
     if (b->way == WAY_IN_INDIRECT)
-        b->way_in = emit_way_in(&b->out, b->cache->stalker, b->start, ct_stalk_helper(b->region, ct_stalk_collide));
+        b->way_in = ct_stalk_emit_indirect(&b->out, b->region, b->start, ct_flags_unused_here(b));
     b->spoils_flags = b->way == WAY_IN_RETURN && !ct_flags_kept(b->cache->stalker, b->start) && ct_flags_unused_here(b);
     if (b->way == WAY_IN_RETURN)
         b->way_in = ct_stalk_emit_return(&b->out, b->region, b->start, b->spoils_flags);
@@ -341,7 +353,7 @@ static void lower_indirect(struct stalk_build *b, const struct stalk_insn *insn)
         push_return(b, insn->address + insn->x64.length);
         ct_flags_note_call(b, insn->address + insn->x64.length);
     }
-    gs_store(&b->out, CT_X64_R11, CT_AREA_R11);
+    save_flags(&b->out);
     if (b->cache->stalker->inline_entries)
         emit_inline_jump(b);
     emit_table_jump(b);
@@ -364,7 +376,7 @@ static void lower_return(struct stalk_build *b, const struct stalk_insn *insn) {
         ct_code_byte(out, 0x59);           /* pop rcx */
         if (more)
             ct_x64_emit_add_rsp(out, more);
-        gs_store(out, CT_X64_R11, CT_AREA_R11);
+        save_flags(out);
         emit_table_jump(b);
     } else {
         if (b->cache->stalker->machine.has_rorx)

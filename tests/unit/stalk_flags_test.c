@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flags that pass a return: returns are cheaper where the code after the call overwrites the flags, and must not be
- * where it reads them. Return addresses that are a multiple of 256 KiB apart share a slot of the table of returns. */
+/* Flags that pass a return or an indirect branch: these are cheaper where the code that they lead to overwrites the
+ * flags, and must not be where it reads them. Return addresses that are a multiple of 256 KiB apart share a slot of the table of returns. */
 #include "stalk_util.h"
 
 enum { SLOT = 1 << 18, SIZE = 4 * SLOT };
@@ -16,6 +16,10 @@ enum {
     OVERWRITES = 0x400,
     THUNK = 0x500,
     CALLS_ON = 0x600,
+    JUMPS = 0x700,
+    MANY = 3 * SLOT, /* functions that forget the carry, and then as many that read it */
+    COUNT = 4096,
+    STEP = 32,
 };
 
 static uint8_t *code;
@@ -58,6 +62,12 @@ static int set_up(void **state) {
     put_relative(CALLS_ON + 7, "\xe8", 1, OTHER);
     PUT(CALLS_ON + 12, 0xc3);
     PUT(OTHER, 0x31, 0xc0, 0xc3);
+    PUT(JUMPS, 0xf9, 0xff, 0xe7); /* stc; jmp rdi */
+    for (unsigned i = 0; i < 2 * COUNT; i++)
+        if (i < COUNT)
+            PUT(MANY + i * STEP, 0x31, 0xc0, 0xc3);
+        else
+            PUT(MANY + i * STEP, READ_CARRY);
     protect(PROT_READ | PROT_EXEC);
     return 0;
 }
@@ -71,11 +81,16 @@ static int call(unsigned at) {
     return ((int (*)(void))(void *)(code + at))();
 }
 
-static struct ct_stalker *begin(void) {
+static struct ct_stalker *begin_with(int inline_entries) {
+    struct ct_stalker_options options = {.size = sizeof options, .inline_cache_entries = inline_entries};
     struct ct_stalker *stalker;
-    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    assert_int_equal(ct_stalker_create(&stalker, &options), 0);
     assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
     return stalker;
+}
+
+static struct ct_stalker *begin(void) {
+    return begin_with(0);
 }
 
 static void end(struct ct_stalker *stalker) {
@@ -130,6 +145,37 @@ static void test_changed_later(void **state) {
     assert_int_equal(after, 5);
 }
 
+static int jump(unsigned i) {
+    return ((int (*)(void *))(void *)(code + JUMPS))(code + MANY + i * STEP);
+}
+
+/* The inline cache knows functions that do not need the flags; then one comes that does. */
+static void test_cached_branch(void **state) {
+    (void)state;
+    int wrong = 0;
+    struct ct_stalker *stalker = begin();
+    for (int i = 0; i < 10; i++)
+        wrong += jump(0) != 0 || jump(1) != 0;
+    for (int i = 0; i < 10; i++)
+        wrong += jump(COUNT) != 1 || jump(1) != 0;
+    end(stalker);
+    assert_int_equal(wrong, 0);
+}
+
+/* The same for the table: many slots are taken, and some of the new functions share them. */
+static void test_branch_by_table(void **state) {
+    (void)state;
+    int wrong = 0;
+    struct ct_stalker *stalker = begin_with(-1);
+    for (int round = 0; round < 3; round++)
+        for (unsigned i = 0; i < COUNT; i++)
+            wrong += jump(i) != 0;
+    for (unsigned i = 0; i < COUNT; i++)
+        wrong += jump(COUNT + i) != 1;
+    end(stalker);
+    assert_int_equal(wrong, 0);
+}
+
 /* What a return costs is not measured here; but nearly all of them must not need the engine. */
 static void test_returns_are_found(void **state) {
     (void)state;
@@ -151,6 +197,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_pushed_address, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_overwritten_address, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_changed_later, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cached_branch, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_branch_by_table, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_returns_are_found, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
