@@ -33,7 +33,7 @@ make_kernel() {
 # own tools make them.
 make_root() {
     rm -rf root
-    mkdir -p root/{usr/{bin,sbin,lib},etc,proc,sys,dev,tmp,run,root,var/tmp}
+    mkdir -p root/{usr/{bin,sbin,lib},etc,proc,sys,dev,tmp,run,root,mnt,var/tmp}
     local name package
     for name in bin sbin lib; do
         ln -s usr/$name root/$name
