@@ -209,7 +209,7 @@ static uint64_t forwarded_place(const struct ct_plan *plan, uint64_t pc) {
     for (unsigned i = 0; i < plan->patch_count; i++) {
         if (plan->patches[i].at == pc && plan->patches[i].forward)
             return plan->patches[i].forward;
-        if (plan->patches[i].size == CT_PATCH_MAX && plan->patches[i].at + CT_PATCH_MAX / 2 == pc)
+        if (plan->patches[i].size == CT_TWO_JUMPS && plan->patches[i].at + CT_TWO_JUMPS / 2 == pc)
             return plan->body; /* the second of two jumps */
     }
     return 0;

@@ -134,7 +134,7 @@ static struct ct_boot_patch *fill_patches_of(const struct ct_target_hook *h, str
         *out = (struct ct_boot_patch){
             .at = patch->at,
             .forward = patch->forward,
-            .forward_second = patch->size == CT_PATCH_MAX ? h->plan.body : 0, /* two jumps */
+            .forward_second = patch->size == CT_TWO_JUMPS ? h->plan.body : 0, /* two jumps */
             .size = patch->size,
             .service = h->service,
         };
