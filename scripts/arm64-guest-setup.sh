@@ -52,7 +52,7 @@ make_root() {
     echo '127.0.0.1 localhost guest' >root/etc/hosts
     chmod 1777 root/tmp root/var/tmp
     rm -f root.ext4
-    mke2fs -q -t ext4 -O ^has_journal -E lazy_itable_init=1 -d root root.ext4 900M
+    mke2fs -q -t ext4 -O ^has_journal -E lazy_itable_init=1 -d root root.ext4 1400M
 }
 
 # Mounts the Debian, and beside it the disk with the project at the path that it has here.
