@@ -20,6 +20,7 @@ const struct ct_machine ct_machine_a64 = {
     .reloc_relative = R_RELATIVE,
     .reloc_symbol = {R_ABS64, R_GLOB_DAT},
     .branch_reach = 0x7f00000,              /* of b and bl, with 1 MiB to spare */
+    .address_limit = UINT64_C(1) << 48,
     .breakpoint = {0x00, 0x00, 0x20, 0xd4}, /* brk #0 */
     .breakpoint_size = 4,
     .dwarf_sp = 31,

@@ -20,6 +20,7 @@ const struct ct_machine ct_machine_x64 = {
     .reloc_relative = R_RELATIVE,
     .reloc_symbol = {R_64, R_GLOB_DAT},
     .branch_reach = 0x7f000000, /* of rel32, with 16 MiB to spare */
+    .address_limit = 0x7ffffffff000,
     .breakpoint = {0xcc},
     .breakpoint_size = 1,
     .nop = 0x90,
