@@ -28,7 +28,7 @@ struct ct_machine {
     uint64_t branch_reach; /* how far code of ours may be from what jumps to it, either way, its own length included */
     uint64_t address_limit; /* of programs that ask for no larger addresses */
     uint8_t breakpoint[4], breakpoint_size;
-    uint8_t nop; /* the one-byte instruction that does nothing; 0: there is none */
+    uint8_t nop[4], nop_size; /* the shortest instruction that does nothing */
 
     /* unwinding, on entry of a function */
     uint8_t dwarf_sp, dwarf_ra; /* DWARF numbers of stack pointer and return address */
