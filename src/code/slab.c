@@ -17,7 +17,7 @@
 #include "os/os.h"
 
 #define REGION_SIZE   (64ull << 20)
-#define REGION_SHARE  8 /* of what is within reach */
+#define REGION_SHARE  16 /* of what is within reach */
 #define READ_EXEC     (CT_OS_READ | CT_OS_EXEC)
 #define READ_WRITE    (CT_OS_READ | CT_OS_WRITE)
 #define RESERVE_TRIES 16

@@ -134,6 +134,8 @@ struct ct_block *ct_block_make_stray(struct ct_runtime *rt) {
 
 /* From now on nobody finds the block by its thread pointer. */
 static void forget_pointer(struct ct_block *b) {
+    if (b->thread_pointer != CT_OWNER_ATTENTION)
+        b->former_pointer = b->thread_pointer;
     b->thread_pointer = CT_OWNER_ATTENTION;
     refresh_owner(b);
 }

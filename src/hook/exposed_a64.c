@@ -12,7 +12,6 @@
 #include "os/os.h"
 #include "os/thread.h"
 
-#define ADDRESS_BITS  48
 #define SIGNAL_STACKS 4u
 /* Of a signal frame: 24 bytes after pc comes the first record, of the vector registers, with its number and size. */
 #define VECTOR_RECORD 0x0000021046508001ull
@@ -135,13 +134,12 @@ static void reverse(struct ct_exposed *first, struct ct_exposed *end) {
 }
 
 static void search_range(struct ct_block *b, uint64_t from, uint64_t to) {
-    const uint64_t mask = (1ull << ADDRESS_BITS) - 1;
     struct search s;
     uint32_t first = b->exposed_count;
     if (from >= to || !begin_search(&s, b))
         return;
     for (uint64_t *place = (uint64_t *)((from + 7) & ~7ull); (uint64_t)place < to; place++) {
-        uint64_t resume = *place & mask;
+        uint64_t resume = ct_frame_plain(*place);
         if (resume < s.low || resume > s.high)
             continue;
         const struct ct_shadow *e = find_frame(&s, (uint64_t)place, resume);

@@ -20,6 +20,11 @@ static inline uint64_t ct_frame_of_return(uint64_t slot) {
     return *(const uint64_t *)slot;
 }
 
+/* Of programs that do not ask for 52-bit addresses. */
+static inline uint64_t ct_frame_plain(uint64_t address) {
+    return address & ((UINT64_C(1) << 48) - 1);
+}
+
 /* A function may keep its return address in a register and call others without a frame of its own. If the other one
  * returns to the same place, the first has returned. */
 static inline bool ct_frame_is_taken(uint64_t slot, uint64_t address) {

@@ -21,6 +21,10 @@ static inline uint64_t ct_frame_of_return(uint64_t slot) {
     return *(const uint64_t *)slot;
 }
 
+static inline uint64_t ct_frame_plain(uint64_t address) {
+    return address;
+}
+
 /* Its return address is overwritten. */
 static inline bool ct_frame_is_taken(uint64_t slot, uint64_t address) {
     (void)slot, (void)address;

@@ -69,8 +69,9 @@ static bool is_left(struct ct_block *b, const struct own_stack *own, const struc
         return false;
     if (e->slot < own->below)
         return true;
+    bool exposed = (b->attention & CT_ATTENTION_UNWIND) && own->address == ct_shadow_real_return(e);
     if (e->slot == own->slot)
-        return own->address != ct_shadow_resume(e) && own->address != ct_shadow_real_return(e);
+        return own->address != ct_shadow_resume(e) && !exposed;
     return own->home && ct_exposed_look(b, e, own->slot) == CT_FRAME_GONE;
 }
 

@@ -55,6 +55,7 @@ struct ct_plan {
     uint64_t word_on, word_off; /* the stub's first 8 bytes */
     struct ct_patch patches[CT_PATCHES_MAX];
     uint8_t patch_count;
+    uint8_t signs; /* enum ct_signs */
     /* From `place`: this many bytes run elsewhere, and have room for springboards after the jump; 0: no room. */
     uint8_t room;
     uint64_t host; /* the function that has a springboard of this one in its room; 0: none */

@@ -226,7 +226,9 @@ static void start_over(struct ct_code_buf *out, size_t length, struct ct_plan *p
 enum ct_hook_skip_reason ct_plan_hook(const struct ct_plan_request *r, struct ct_code_buf *out, struct ct_plan *plan) {
     static const uint8_t breakpoint[4] = {0x00, 0x00, 0x20, 0xd4};
     size_t before = out->length;
-    *plan = (struct ct_plan){.function = r->function, .place = ct_pad_place(r->scan, r->function, r->end)};
+    *plan = (struct ct_plan){.function = r->function,
+                              .place = ct_pad_place(r->scan, r->function, r->end),
+                              .signs = (uint8_t)ct_scan_signs(r->scan_flags)};
     if ((r->function & 3) || plan->place + WORD > r->end || plan->place + WORD > r->scan->end)
         return CT_HOOK_SKIP_TOO_SHORT;
     if (!memcmp(ct_scan_bytes(r->scan, plan->place), breakpoint, sizeof breakpoint))

@@ -210,6 +210,7 @@ struct ct_block {
     /* Real addresses that are on the stack in place of stubs' (exposed_a64.c). */
     uint32_t exposed_count, exposed_limit;
     struct ct_exposed *exposed;
+    uint64_t former_pointer; /* the thread pointer of the ended thread, once another one has it */
 };
 
 #define CT_PARKED_CAPACITY (1u << 18)
