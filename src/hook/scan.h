@@ -51,6 +51,7 @@ struct ct_scan_tail {
 enum ct_scan_table_kind {
     CT_SCAN_TABLE_NAMED,  /* a function that jumps indirectly names this address: it may be a table */
     CT_SCAN_TABLE_USED,   /* a jump takes its target from the table that begins here: this is certain */
+    CT_SCAN_TABLE_JUMP,   /* an operand of a jump: an array of addresses, which may begin after this address */
     CT_SCAN_TABLE_NEEDED, /* no address: the function must have a table */
 };
 struct ct_scan_table {

@@ -30,7 +30,8 @@ static bool is_one_of(const char *name, const char *list) {
 struct meaning {
     char name[24];
     const char *operands;
-    uint32_t first, second, rest, memory; /* general registers: of the first operand, the second, others, the address */
+    uint32_t first, second, rest; /* general registers: of the first operand, the second, others ... */
+    uint32_t memory, lane;        /* ... of the address, and the number of a lane */
     bool writes_base, has_memory;
     uint32_t regs_read, regs_written;
     bool flags_read, flags_written, mem_read, mem_written;
@@ -52,18 +53,23 @@ static void parse(const char *text, struct meaning *m) {
     memcpy(m->name, text, n < sizeof m->name - 1 ? n : sizeof m->name - 1);
     m->operands = text + n;
     unsigned operand = 0;
-    bool inside = false, list = false;
+    bool inside = false, list = false, lane = false;
     for (const char *p = m->operands; *p;) {
         size_t word = 0;
         while (isalnum((unsigned char)p[word]) || p[word] == '_')
             word++;
         if (word) {
             uint32_t bit = word && p[word] != '.' ? register_bit(p, word) : 0;
-            *(inside ? &m->memory : operand == 0 ? &m->first : operand == 1 ? &m->second : &m->rest) |= bit;
+            *(lane           ? &m->lane
+              : inside       ? &m->memory
+              : operand == 0 ? &m->first
+              : operand == 1 ? &m->second
+                             : &m->rest) |= bit;
             p += word;
             continue;
         }
         m->has_memory |= *p == '[' && p != m->operands && (p[-1] == ' ');
+        lane = *p == '[' ? p[-1] != ' ' : *p == ']' ? false : lane;
         inside = *p == '[' ? p[-1] == ' ' : *p == ']' ? false : inside;
         list = *p == '{' ? true : *p == '}' ? false : list;
         m->writes_base |= *p == ']' && (p[1] == '!' || (p[1] == ',' && m->has_memory));
@@ -171,13 +177,16 @@ static void implicit_registers(struct meaning *m) {
 static void flags(struct meaning *m) {
     const char *name = m->name;
     bool moves = !strcmp(name, "mrs") || !strcmp(name, "msr");
-    m->flags_written = is_one_of(name, "adds subs ands bics adcs sbcs negs ngcs cmp cmn tst ccmp ccmn fcmp fcmpe fccmp "
-                                       "fccmpe rmif setf8 setf16 cfinv axflag xaflag subps cmpp fjcvtzs cpyp* cpyfp* "
-                                       "setp* setgp*");
+    m->flags_written =
+        is_one_of(name, "adds subs ands bics adcs sbcs negs ngcs cmp cmn tst ccmp ccmn fcmp fcmpe fccmp "
+                        "fccmpe rmif setf8 setf16 cfinv axflag xaflag subps cmpp fjcvtzs cpyp* cpyfp* "
+                        "setp* setgp* cmpeq cmpne cmpge cmpgt cmphs cmphi cmplt cmple cmplo cmpls "
+                        "while* ctermeq ctermne ptest ptrues pfirst pnext eors orrs orns nors nands nots "
+                        "movs brkas brkbs brkpas brkpbs brkns rdffrs match nmatch");
     m->flags_read =
         is_one_of(name, "adc adcs sbc sbcs ngc ngcs csel csinc csinv csneg cset csetm cinc cinv cneg ccmp "
                         "ccmn fccmp fccmpe fcsel b.* bc.* cfinv axflag xaflag rmif setf8 setf16 cpym* cpye* "
-                        "cpyfm* cpyfe* setm* sete* setgm* setge*");
+                        "cpyfm* cpyfe* setm* sete* setgm* setge* ctermeq ctermne");
     if (moves && strstr(m->operands, "nzcv"))
         *(name[1] == 'r' ? &m->flags_read : &m->flags_written) = true;
     m->flags_written |= moves && strstr(m->operands, "rndr");
@@ -203,6 +212,7 @@ static void understand(const char *text, struct meaning *m) {
         if (is_one_of(m->name, "sys ic dc at tlbi cfp dvp cpp"))
             m->mem_read = m->mem_written = true;
     }
+    m->regs_read |= m->lane;
     implicit_registers(m);
     flags(m);
 }
@@ -244,7 +254,10 @@ static const struct {
     {0xfe400000, 0x68400000}, /* ldpsw with equal registers: only there it minds that this is unpredictable */
     {0xbf60fc00, 0x0e60ec00}, /* fmlal, fmlsl and their second forms have no bit 22 */
     {0xbf60fc00, 0x2e60cc00}, {0xffe0c000, 0xf8208000}, /* ld64b, st64b ... of registers that cannot be eight */
-    {0xfffffc00, 0xf83fd000},
+    {0xfffffc00, 0xf83fd000}, {0xfff0a000, 0x05102000}, /* mov of a shifted immediate to bytes */
+    {0xff20c210, 0x25204200},                           /* psel: bit 9 is 0 */
+    {0xff3f0010, 0xc0010000},                           /* mov to and from the array: bit 16 only for quadwords */
+    {0xff3f0200, 0xc0030000},
 };
 
 static bool is_known(uint32_t word) {

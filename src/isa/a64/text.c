@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text of instructions: general registers, numbers and addresses here, vectors in text_vector.c. */
+/* Text of instructions: general registers, numbers and addresses here, vectors in text_vector.c and text_sve.c. */
 #include "isa/a64/text.h"
 
 #include "isa/a64/text_tables.h"
@@ -53,7 +53,7 @@ static int64_t sign_extend(uint64_t value, unsigned width) {
 
 /* ---- registers ---- */
 
-static void put_register(struct ct_a64_writer *w, unsigned number, bool wide, bool sp) {
+void ct_a64_put_general(struct ct_a64_writer *w, unsigned number, bool wide, bool sp) {
     if (number == 31 && sp)
         ct_a64_put_text(w, wide ? "sp" : "wsp");
     else if (number == 31)
@@ -66,10 +66,10 @@ static void put_register(struct ct_a64_writer *w, unsigned number, bool wide, bo
 
 static void put_reg(struct ct_a64_writer *w, unsigned a, unsigned b) {
     unsigned width = a >> 5, number = bits(w->word, a & 31, 5);
-    bool wide = width ? width == 2 : w->word >> 31;
+    bool wide = width == 3 ? bits(w->word, 22, 2) == 3 : width ? width == 2 : w->word >> 31;
     if (b & 2) /* the second of a pair */
         number = (number + 1) & 31;
-    put_register(w, number, wide, b & 1);
+    ct_a64_put_general(w, number, wide, b & 1);
 }
 
 static const char extends[8][5] = {"uxtb", "uxth", "uxtw", "uxtx", "sxtb", "sxth", "sxtw", "sxtx"};
@@ -79,7 +79,7 @@ static const char extends[8][5] = {"uxtb", "uxth", "uxtw", "uxtx", "sxtb", "sxth
 static void put_extended(struct ct_a64_writer *w) {
     unsigned option = bits(w->word, 13, 3), amount = bits(w->word, 10, 3), sf = w->word >> 31;
     bool sp = ct_a64_rn(w->word) == 31 || (ct_a64_rt(w->word) == 31 && !bits(w->word, 29, 1));
-    put_register(w, bits(w->word, 16, 5), sf && (option & 3) == 3, false);
+    ct_a64_put_general(w, bits(w->word, 16, 5), sf && (option & 3) == 3, false);
     bool plain = sp && option == (sf ? 3 : 2);
     if (plain && !amount)
         return;
@@ -162,7 +162,7 @@ static void put_bit_field(struct ct_a64_writer *w, unsigned operand) {
 
 static void put_offset(struct ct_a64_writer *w, int64_t offset, unsigned mode) {
     bool keyed = (w->word & 0xff200400) == 0xf8200400; /* ldraa, ldrab: no #0 */
-    put_register(w, ct_a64_rn(w->word), true, true);
+    ct_a64_put_general(w, ct_a64_rn(w->word), true, true);
     if (mode == M_AFTER)
         ct_a64_put_char(w, ']');
     if (offset || mode == M_AFTER || (mode == M_BEFORE && !keyed)) {
@@ -183,9 +183,9 @@ static unsigned access_scale(uint32_t word) {
 
 static void put_indexed(struct ct_a64_writer *w) {
     unsigned option = bits(w->word, 13, 3), scaled = bits(w->word, 12, 1);
-    put_register(w, ct_a64_rn(w->word), true, true);
+    ct_a64_put_general(w, ct_a64_rn(w->word), true, true);
     ct_a64_put_text(w, ", ");
-    put_register(w, bits(w->word, 16, 5), option & 1, false);
+    ct_a64_put_general(w, bits(w->word, 16, 5), option & 1, false);
     if (option != 3 || scaled) {
         ct_a64_put_text(w, ", ");
         ct_a64_put_text(w, option == 3 ? "lsl" : extends[option]);
@@ -203,9 +203,9 @@ static void put_after(struct ct_a64_writer *w, unsigned registers, bool whole) {
         put_offset(w, ct_a64_structure_bytes(w->word, registers, whole), M_AFTER);
         return;
     }
-    put_register(w, ct_a64_rn(w->word), true, true);
+    ct_a64_put_general(w, ct_a64_rn(w->word), true, true);
     ct_a64_put_text(w, "], ");
-    put_register(w, rm, true, false);
+    ct_a64_put_general(w, rm, true, false);
 }
 
 static void put_memory(struct ct_a64_writer *w, unsigned form, unsigned mode) {
@@ -344,7 +344,7 @@ static void put_system_operation(struct ct_a64_writer *w) {
     }
     if (last == ',') {
         ct_a64_put_char(w, ' ');
-        put_register(w, ct_a64_rt(w->word), true, false);
+        ct_a64_put_general(w, ct_a64_rt(w->word), true, false);
     }
 }
 
@@ -356,7 +356,7 @@ static bool put_general(struct ct_a64_writer *w, unsigned operand, unsigned a, u
         put_reg(w, a, b);
         break;
     case T_RTB:
-        put_register(w, ct_a64_rt(w->word), w->word >> 31, false);
+        ct_a64_put_general(w, ct_a64_rt(w->word), w->word >> 31, false);
         break;
     case T_RMX:
         put_extended(w);
@@ -364,7 +364,7 @@ static bool put_general(struct ct_a64_writer *w, unsigned operand, unsigned a, u
     case T_OPTIONAL:
         if (ct_a64_rt(w->word) != 31) {
             ct_a64_put_text(w, ", ");
-            put_register(w, ct_a64_rt(w->word), true, false);
+            ct_a64_put_general(w, ct_a64_rt(w->word), true, false);
         }
         break;
     case T_MEMORY:
@@ -442,7 +442,9 @@ static void put_all(struct ct_a64_writer *w, const uint8_t *text) {
             continue;
         }
         unsigned operand = text[0], a = text[1], b = text[2];
-        if (operand >= T_VECTORS)
+        if (operand >= T_SVE)
+            ct_a64_put_sve(w, operand, a, b);
+        else if (operand >= T_VECTORS)
             ct_a64_put_vector(w, operand, a, b);
         else if (!put_general(w, operand, a, b))
             put_value(w, operand, a, b);
@@ -482,6 +484,13 @@ static bool is_preferred(uint32_t word, unsigned condition) {
         return same && conditional;
     case IF_SYSOP:
         return system_name(word);
+    case IF_ZMOV:
+    case IF_ZSAME:
+    case IF_PALL:
+    case IF_PSAME:
+    case IF_PMERGE:
+    case IF_PNOT:
+        return ct_a64_prefers_sve(word, condition);
     default:
         return true;
     }
@@ -492,7 +501,7 @@ static unsigned find_text(const struct ct_a64_insn *insn) {
         while (cell & CELL_NODE)
             cell = ct_a64_child(ct_a64_alias_cells, cell, insn->word);
         if (!cell)
-            return ct_a64_form_texts[insn->form];
+            return ct_a64_row_texts[insn->row];
         const struct ct_a64_test *test = &ct_a64_alias_tests[cell];
         const struct ct_a64_alias *alias = &ct_a64_aliases[test->form];
         if ((insn->word & test->mask) == test->value && is_preferred(insn->word, alias->condition))

@@ -15,6 +15,9 @@ enum operand {
     T_VECTORS, /* the others are in text_vector.c */
     T_SCALAR = T_VECTORS, T_VECTOR, T_ELEMENT, T_SECOND, T_REGS, T_LANE, T_TABLE, T_ROT, T_ROT_ODD, T_FIMM, T_VFIMM,
     T_VIMM, T_SHL, T_SHR, T_FBITS,
+    T_SVE, /* the others are in text_sve.c */
+    T_Z = T_SVE, T_P, T_LETTER, T_SVE_NUMBER, T_SVE_MEMORY, T_SVE_ELEMENT, T_SVE_LIST, T_SVE_HALF,
+    T_SLICE, T_PSEL, T_TILES, T_INDEX,
 };
 /* Arguments of operands. */
 enum { M_BASE, M_UNSIGNED, M_SIGNED, M_REGISTER, M_PAIR, M_PAIR_TAGS, M_KEYED, M_TAGS, M_AFTER_REGS, M_AFTER_LANES };
@@ -22,12 +25,19 @@ enum { M_PLAIN, M_BEFORE, M_AFTER };
 enum { S_WHOLE = 8, S_SIZE, S_SIZE_LONG, S_FTYPE, S_SZ, S_IMMH, S_IMMH_LONG, S_IMM5 };
 enum { A_SIZE, A_B, A_H, A_S, A_D, A_SZ, A_SIZE_LONG, A_SIZE_PAIR, A_IMM5, A_IMMH, A_IMMH_LONG };
 enum { E_IMM5, E_IMM4, E_SIZE, E_SZ, E_H, E_4B, E_2H, E_COMPLEX, E_IMM2 };
+enum { L_SIZE, L_HALF, L_QUARTER, L_TSZ_P, L_TSZ_U, L_TSZ_WIDE, L_IMM, L_MASK };
+enum { N_SHL_P, N_SHR_P, N_SHL_U, N_SHR_U, N_EXT, N_INDEX, N_MASK, N_SIGNED8, N_UNSIGNED8, N_FLOAT, N_PATTERN,
+       N_PATTERN_ONLY, N_PREFETCH };
+enum { Z_SCALARS, Z_VL4, Z_VL6, Z_VL9, Z_SCALED, Z_QUAD, Z_GATHER_S, Z_GATHER_D, Z_SCATTER_S, Z_SCATTER_D, Z_GATHER_L, Z_ARRAY,
+       Z_VECTOR_S, Z_VECTOR_D, Z_VECTOR_SCALAR_S, Z_VECTOR_SCALAR_D };
+enum { X_1, X_2, X_3, X_2_LOW, X_3_LOW };
 /* When an alias is preferred. */
-enum { IF_ALWAYS, IF_MOV_MASK, IF_MOV_WIDE, IF_MOV_NOT, IF_LESS, IF_LSL, IF_SAME, IF_COND, IF_SAME_COND, IF_SYSOP };
+enum { IF_ALWAYS, IF_MOV_MASK, IF_MOV_WIDE, IF_MOV_NOT, IF_LESS, IF_LSL, IF_SAME, IF_COND, IF_SAME_COND, IF_SYSOP,
+       IF_ZMOV, IF_ZSAME, IF_PALL, IF_PSAME, IF_PMERGE, IF_PNOT };
 /* clang-format on */
 
 struct ct_a64_alias {
-    uint16_t text;
+    uint32_t text;
     uint8_t condition;
 };
 
@@ -41,7 +51,7 @@ extern const uint16_t ct_a64_alias_cells[];
 extern const struct ct_a64_test ct_a64_alias_tests[];
 extern const unsigned ct_a64_alias_test_count;
 extern const struct ct_a64_alias ct_a64_aliases[];
-extern const uint16_t ct_a64_form_texts[];
+extern const uint32_t ct_a64_row_texts[]; /* of each test of the decoder: place in ct_a64_texts */
 extern const uint8_t ct_a64_texts[];
 extern const unsigned ct_a64_name_count;
 extern const struct ct_a64_name ct_a64_names[]; /* sorted by number */
@@ -61,6 +71,10 @@ void ct_a64_put_char(struct ct_a64_writer *w, char c);
 void ct_a64_put_decimal(struct ct_a64_writer *w, int64_t value);
 void ct_a64_put_hex(struct ct_a64_writer *w, uint64_t value); /* with 0x */
 void ct_a64_put_vector(struct ct_a64_writer *w, unsigned operand, unsigned a, unsigned b);
+void ct_a64_put_sve(struct ct_a64_writer *w, unsigned operand, unsigned a, unsigned b);
+bool ct_a64_prefers_sve(uint32_t word, unsigned condition);
+void ct_a64_put_float(struct ct_a64_writer *w, unsigned imm8);
+void ct_a64_put_general(struct ct_a64_writer *w, unsigned number, bool wide, bool sp);
 /* Bytes that a load or store of structures moves, of all its registers (`whole`) or one lane of each. */
 unsigned ct_a64_structure_bytes(uint32_t word, unsigned registers, bool whole);
 

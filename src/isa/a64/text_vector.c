@@ -190,7 +190,7 @@ static unsigned imm8_of(uint32_t word) {
 }
 
 /* A float of 8 bits is a multiple of 1/128 below 32: written like printf's %.18e. */
-static void put_float(struct ct_a64_writer *w, unsigned imm8) {
+void ct_a64_put_float(struct ct_a64_writer *w, unsigned imm8) {
     unsigned power = (bits(imm8, 4, 3) ^ 4), value = (16 + (imm8 & 15)) << power; /* / 128 */
     unsigned whole = value / 128, rest = value % 128, exponent = whole >= 10 ? 1 : 0, digits = 0;
     uint64_t scaled = (uint64_t)whole * 10000000 + rest * 78125u; /* of 7 places */
@@ -269,10 +269,10 @@ void ct_a64_put_vector(struct ct_a64_writer *w, unsigned operand, unsigned a, un
         put_amount(w, bits(word, a, 1) ? 270 : 90);
         break;
     case T_FIMM:
-        put_float(w, bits(word, 13, 8));
+        ct_a64_put_float(w, bits(word, 13, 8));
         break;
     case T_VFIMM:
-        put_float(w, imm8_of(word));
+        ct_a64_put_float(w, imm8_of(word));
         break;
     case T_VIMM:
         put_vector_immediate(w);
