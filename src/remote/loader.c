@@ -224,7 +224,8 @@ static int move_to(const struct loading *l, struct ct_registers *regs, uint64_t 
 }
 
 static bool is_in_patch(const struct loading *l, uint64_t pc) {
-    return (pc > l->notify && pc < l->notify + CT_LOADER_PATCH) || (CT_LOADER_FAR && pc - l->code < CT_LOADER_FAR);
+    uint64_t far = CT_LOADER_FAR; /* 0: none */
+    return (pc > l->notify && pc < l->notify + CT_LOADER_PATCH) || pc - l->code < far;
 }
 
 static int restore_notify(struct loading *l, struct ct_registers *regs) {
