@@ -23,6 +23,8 @@
 
 #define SMALL (256u << 10) /* 64 chunks of 256 events */
 
+#define MANY_CHUNKS ((16u << 20) - 1) /* bytes of memory: 4095 of the smallest chunks, and no larger ones */
+
 static struct lane_fixture f;
 static uint64_t stamp; /* of the next event */
 
@@ -455,7 +457,7 @@ static void test_ended_when_memory_is_short(void **state) {
 static void test_thousands_of_threads(void **state) {
     (void)state;
     lane_end(&f);
-    lane_start(&f, 16u << 20, false, 0);
+    lane_start(&f, MANY_CHUNKS, false, 0);
     uint32_t count = 3000;
     for (uint32_t i = 0; i < count; i++) {
         add_thread(i, 1);
@@ -539,7 +541,7 @@ static uint64_t threads_made(void) {
 static void test_threads_that_never_were(void **state) {
     (void)state;
     lane_end(&f);
-    lane_start(&f, 16u << 20, false, 0);
+    lane_start(&f, MANY_CHUNKS, false, 0);
     uint64_t before = threads_made();
     lane_prepare_drain(&f);
     f.drain.spare_threads = 20;
