@@ -18,6 +18,7 @@
 #include "agent/agent_lane.h"
 #include "agent/agent_detail.h"
 #include "os/os.h"
+#include "os/own_words.h"
 #include "os/thread.h"
 
 #define NO_CHUNK     (1ull << 63)
@@ -415,11 +416,11 @@ static uint32_t full_generation(uint64_t cursor) {
 /* ---- the thread's cursor ---- */
 
 static bool change_cursor(struct ct_block *b, uint64_t from, uint64_t to) {
-    return __atomic_compare_exchange_n(&b->cursor, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    return ct_os_own_change(&b->cursor, from, to);
 }
 
 static struct ct_event *reserve_slot(struct ct_block *b) {
-    uint64_t at = __atomic_fetch_add(&b->cursor, CT_EVENT_SIZE, __ATOMIC_RELAXED);
+    uint64_t at = ct_os_own_add(&b->cursor, CT_EVENT_SIZE);
     return at & b->event_bit ? (struct ct_event *)at : NULL;
 }
 

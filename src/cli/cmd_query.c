@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* contrail query: asks traces in SQL. */
 #include "cli/command.h"
+#include "cli/pager.h"
 #include "cli/query_prompt.h"
 #include "cli/reading.h"
 #include <limits.h>
@@ -85,12 +86,18 @@ static int open_trace(struct ct_query_run *run, char *path, bool mangled) {
     return -1;
 }
 
+static bool has_prompt(const struct question *q) {
+    return !q->sql && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+}
+
 static int open_traces(struct ct_query_run *run, const struct question *q, bool mangled) {
     char *named[CT_QUERY_TRACES + 1] = {0};
     int count = 0, code = -1;
     for (int i = 0; i < q->trace_count; i++)
         if (q->traces[i])
             named[count++] = q->traces[i];
+    if (has_prompt(q))
+        ct_pager_keep();
     ct_reading_drop_rights(&(struct ct_operands){.count = count, .at = named});
     for (int i = 0; i < (q->trace_count ? q->trace_count : 1) && code < 0; i++)
         code = open_trace(run, q->traces[i], mangled);
@@ -113,7 +120,7 @@ static char *read_input(void) {
 }
 
 static int answer(struct ct_query_run *run, const struct options *o, const struct question *q) {
-    bool asks = !q->sql && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    bool asks = has_prompt(q);
     char *input = q->sql || asks ? NULL : read_input();
     int status = ct_query_run_open(run, o->directories.items, asks), code;
     if (status || (!q->sql && !asks && !input))
@@ -149,11 +156,9 @@ static int run_query(int argc, char **argv) {
                                                         : CT_QUERY_TABLE};
     code = CT_EXIT_USAGE;
     if (options.examples) {
-        code = ct_query_print_examples(true);
+        code = ct_query_print_examples();
     } else if (check_forms(&options) && read_operands(&options, &operands, &question)) {
-        uid_t user = geteuid();
         code = open_traces(&run, &question, options.mangled);
-        run.pages = geteuid() == user; /* a pager runs with the user's own rights, or not at all (printer.c) */
         if (code < 0)
             code = answer(&run, &options, &question);
         code = close_traces(&run, code, options.allow_damaged);

@@ -40,6 +40,7 @@ static const char *table_name(const void *arg, size_t i) {
 static int show_schema(struct ct_query_run *run, const char *operand) {
     static struct ct_printer printer;
     bool found = !*operand;
+    (void)run;
     for (int i = 0; i < CT_TABLE_COUNT; i++)
         found |= !strcmp(operand, table_name(NULL, (size_t)i));
     if (!found) {
@@ -48,7 +49,7 @@ static int show_schema(struct ct_query_run *run, const char *operand) {
                          close ? close : "", close ? "? " : "");
         return CT_EXIT_USAGE;
     }
-    ct_printer_open(&printer, ct_query_run_page(run));
+    ct_printer_open(&printer, true);
     for (int i = 0; i < CT_TABLE_COUNT; i++) {
         const struct ct_table_schema *table = ct_schema_table((enum ct_table_id)i);
         if (*operand && strcmp(operand, table->name) != 0)
@@ -62,8 +63,8 @@ static int show_schema(struct ct_query_run *run, const char *operand) {
 
 static int show_tables(struct ct_query_run *run, const char *operand) {
     static struct ct_printer printer;
-    (void)operand;
-    ct_printer_open(&printer, ct_query_run_page(run));
+    (void)run, (void)operand;
+    ct_printer_open(&printer, true);
     for (int i = 0; i < CT_TABLE_COUNT; i++)
         print_table(&printer, ct_schema_table((enum ct_table_id)i), false);
     return ct_printer_close(&printer);
@@ -71,10 +72,10 @@ static int show_tables(struct ct_query_run *run, const char *operand) {
 
 /* ---- .examples ---- */
 
-int ct_query_print_examples(bool page) {
+int ct_query_print_examples(void) {
     static struct ct_printer printer;
     const struct ct_query_example *example;
-    ct_printer_open(&printer, page);
+    ct_printer_open(&printer, true);
     for (size_t i = 0; (example = ct_query_example(i)); i++) {
         ct_printer_colour(&printer, CT_COLOUR_BOLD);
         ct_printer_format(&printer, "%s%2zu  %s\n", i ? "\n" : "", i + 1, example->question);
@@ -94,7 +95,7 @@ int ct_query_print_examples(bool page) {
 static int run_example(struct ct_query_run *run, const char *operand) {
     uint64_t number;
     if (!*operand)
-        return ct_query_print_examples(ct_query_run_page(run));
+        return ct_query_print_examples();
     const struct ct_query_example *example =
         ct_option_parse_number(operand, &number) && number ? ct_query_example((size_t)number - 1) : NULL;
     if (!example) {
@@ -141,8 +142,8 @@ static int leave(struct ct_query_run *run, const char *operand) {
 
 static int show_help(struct ct_query_run *run, const char *operand) {
     static struct ct_printer printer;
-    (void)operand;
-    ct_printer_open(&printer, ct_query_run_page(run));
+    (void)run, (void)operand;
+    ct_printer_open(&printer, true);
     ct_printer_text(&printer, "Type SQL that ends with a semicolon, or:\n");
     for (const struct command *command = command_list(); command->name; command++)
         ct_printer_format(&printer, "  .%s%s%-*s%s\n", command->name, *command->operand ? " " : "",

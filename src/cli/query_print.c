@@ -46,7 +46,7 @@ static void open_output(struct ct_query_print *p, bool page) {
         return;
     if (p->before)
         p->before(p->arg);
-    ct_printer_open(&p->printer, page && p->pages);
+    ct_printer_open(&p->printer, page);
     p->open = true;
 }
 

@@ -20,7 +20,6 @@ struct ct_query_print {
     const struct ct_query *query;
     void (*before)(void *arg); /* called before the first output; may be NULL */
     void *arg;
-    bool pages; /* tables go through the pager */
     uint64_t rows;
     /* private */
     int columns;

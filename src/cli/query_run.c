@@ -112,19 +112,12 @@ static int explain_stop(const struct ct_query_run *run, const struct ct_query_er
     return CT_EXIT_USAGE;
 }
 
-bool ct_query_run_page(struct ct_query_run *run) {
-    bool first = !run->paged;
-    run->paged = true;
-    return run->pages || first;
-}
-
 static int run_statement(struct ct_query_run *run) {
     static struct ct_query_print print; /* large */
     struct ct_query_error error;
     int status = 0;
     print.before = erase_progress;
     print.arg = run;
-    print.pages = ct_query_run_page(run);
     ct_query_print_begin(&print, run->query, run->form);
     bool wanted = true;
     while (wanted && (status = ct_query_step(run->query, &error)) > 0)

@@ -16,8 +16,6 @@ struct ct_query_run {
     enum ct_query_form form;
     uint64_t timeout_ns, memory; /* 0: no limit */
     bool counters;               /* print them after each statement */
-    bool pages;                  /* more than one pager may be started */
-    bool paged;                  /* the first one was */
     struct ct_live live;
     uint64_t began_ns;
     bool timed_out;
@@ -38,9 +36,7 @@ int ct_query_run_command(struct ct_query_run *run, const char *text);
 /* Names of such commands; NULL after the last one. */
 const char *ct_query_command_name(size_t i);
 /* Prints the questions of examples.h. Returns the exit code. */
-int ct_query_print_examples(bool page);
-/* True when the next output may go through a pager. */
-bool ct_query_run_page(struct ct_query_run *run);
+int ct_query_print_examples(void);
 void ct_query_print_counters(const struct ct_query_run *run);
 
 #endif

@@ -200,7 +200,8 @@ struct ct_block {
     /* Sampling: counts by hook; every Nth call is recorded. */
     struct ct_shm_count *counts;
     uint64_t sample, fn_sample, counts_alone;
-    uint32_t cover; /* how many frames are hooked again at a time */
+    uint64_t stack_plain; /* see layout.h */
+    uint32_t cover;       /* how many frames are hooked again at a time */
     /* Detail's full segments that the thread keeps: the small one that it began with (from 1; 0: none), the oldest of
      * the others, and how many these are. */
     uint32_t detail_first, detail_oldest, detail_kept;
@@ -301,6 +302,7 @@ CT_ASSERT_AT(counts, CT_BLOCK_COUNTS);
 CT_ASSERT_AT(sample, CT_BLOCK_SAMPLE);
 CT_ASSERT_AT(fn_sample, CT_BLOCK_FN_SAMPLE);
 CT_ASSERT_AT(counts_alone, CT_BLOCK_COUNTS_ALONE);
+CT_ASSERT_AT(stack_plain, CT_BLOCK_STACK_PLAIN);
 CT_ASSERT_AT(tick_at, CT_BLOCK_TICK_AT);
 CT_ASSERT_AT(reading, CT_BLOCK_READING);
 CT_ASSERT_AT(bare, CT_BLOCK_BARE);

@@ -126,14 +126,32 @@
     jz \full
 .endm
 
-/* Fills the slot at rax; edx holds the hook's number. Uses rcx. */
-.macro FILL kind
-    mov %edx, 8(%rax)
-    movl $\kind, 12(%rax)
+#define INNERMOST(field) (CT_SHADOW_##field - CT_SHADOW_SIZE)
+
+/* edx: the hook's number. Of a return: from its entry, below the one that `top` points to. */
+.macro LOAD_NUMBER kind, n, top=rcx
+  .if \kind == 2
+    mov INNERMOST(STUB)(%\top), %rdx
+  .else
+    mov 32+\n(%rsp), %rdx
+  .endif
+    mov CT_AFTER_TO_NUMBER(%rdx), %edx
+.endm
+
+/* Fills the slot at rax. Uses rcx and rdx. The hook's number is loaded after rdtsc, which waits for all that is before
+ * it: loads of which each needs the one before it take long. (Stubs that capture have more to do after rdtsc than
+ * before it: there the number comes first.) */
+.macro FILL kind, n
     mov %rax, %rcx
     rdtsc
     shl $32, %rdx
     or %rdx, %rax
+  .if \kind == 2
+    mov BLOCK(CT_BLOCK_TOP), %rdx           /* a stub finds its own entry innermost, whatever handlers did */
+  .endif
+    LOAD_NUMBER \kind, \n, rdx
+    movl $\kind, 12(%rcx)
+    mov %edx, 8(%rcx)
     mov %rax, (%rcx)
 .endm
 
@@ -173,10 +191,9 @@
     mov %rdx, (%rcx)
     jmp 25b
 .endm
-.macro FILL_FAST kind
+.macro FILL_FAST kind, n
+    LOAD_NUMBER \kind, \n
     mov %edx, 8(%rax)
     movl $\kind, 12(%rax)
     FAST_STAMP
 .endm
-
-#define INNERMOST(field) (CT_SHADOW_##field - CT_SHADOW_SIZE)

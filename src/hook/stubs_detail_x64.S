@@ -72,10 +72,11 @@
     mov %rcx, (%rax)
 .endm
 
-/* `slot`: offset of S from rsp. */
-.macro CAPTURE_CALL slot
-    CHECK_RULES SAVED_RAX, \slot, 9f
-    RESERVE_DETAIL CT_BLOCK_CALL_SIZE, 9f
+/* `slot`: offset of S from rsp. `own`: the innermost entry is this call's: the word at S is what it says. Mostly 128
+ * bytes of stack are captured, and are there. */
+.macro CAPTURE_CALL slot, own
+    CHECK_RULES SAVED_RAX, \slot, 39f
+    RESERVE_DETAIL CT_BLOCK_CALL_SIZE, 39f
     PREFETCH_DETAIL
     mov %rdi, CT_DETAIL_REGISTERS+0(%rax)
     mov %rsi, CT_DETAIL_REGISTERS+8(%rax)
@@ -91,7 +92,45 @@
     mov %rbp, CT_DETAIL_FP(%rax)
     lea \slot(%rsp), %rcx
     mov %rcx, CT_DETAIL_SP(%rax)
-    cmpq $0, BLOCK(CT_BLOCK_VECTOR_BYTES)
+    cmp BLOCK(CT_BLOCK_STACK_LOW), %rcx
+    jb 30f
+    cmp BLOCK(CT_BLOCK_STACK_PLAIN), %rcx
+    ja 30f
+    movups %xmm0, -16(%rsp)
+    movq $CT_STACK_PLAIN, CT_DETAIL_STACK_SIZE(%rax)
+    mov (%rcx), %rdx                        /* on its own: it was just stored, and a wider load would wait for that */
+    mov %rdx, CT_DETAIL_STACK(%rax)
+  .irp at, 8, 24, 40, 56, 72, 88, 104
+    movups \at(%rcx), %xmm0
+    movups %xmm0, CT_DETAIL_STACK+\at(%rax)
+  .endr
+    mov CT_STACK_PLAIN-8(%rcx), %rdx
+    mov %rdx, CT_DETAIL_STACK+CT_STACK_PLAIN-8(%rax)
+    mov BLOCK(CT_BLOCK_TOP), %rcx
+  .if !\own
+    lea CT_SHADOW_SIZE(%rcx), %rcx
+  .endif
+36: lea -CT_SHADOW_SIZE(%rcx), %rcx         /* like 6 of CAPTURE_CALL_REST, for the entry below the one at rcx */
+    mov INNERMOST(SLOT)(%rcx), %rdx
+    cmp %rdx, INNERMOST(SLOT)-CT_SHADOW_SIZE(%rcx)
+    je 34f
+    sub %rsp, %rdx
+    cmp $\slot+CT_STACK_PLAIN, %rdx
+    jae 38f
+    test $7, %dl
+    jnz 36b
+    movq INNERMOST(RETURN)(%rcx), %xmm0
+    movq %xmm0, CT_DETAIL_STACK-(\slot)(%rax, %rdx)
+    jmp 36b
+38: movups -16(%rsp), %xmm0
+    PUBLISH_DETAIL
+39:
+.endm
+
+/* The rest of CAPTURE_CALL. 30: another size than CT_STACK_PLAIN, or vector registers too, or perhaps the stack ends.
+ * 34: the entry below the one at rcx belongs to a chain of tail calls. */
+.macro CAPTURE_CALL_REST slot
+30: cmpq $0, BLOCK(CT_BLOCK_VECTOR_BYTES)
     je 1f
     mov BLOCK(CT_BLOCK_STACK_BYTES), %rdx
     lea CT_DETAIL_STACK(%rax, %rdx), %rdx
@@ -130,7 +169,7 @@
     movups %xmm0, -16(%rsp)
     mov %rdx, -24(%rsp)
     test %rdx, %rdx
-    jz 8f
+    jz 38b
     test $8, %dl
     jz 4f
     movq -8(%rcx, %rdx), %xmm0
@@ -163,7 +202,7 @@
 45: sub %rsp, %rdx
     sub $\slot, %rdx
     cmp -24(%rsp), %rdx
-    jae 8f
+    jae 38b
     test $7, %dl
     jnz 6b
     movq CT_SHADOW_RETURN(%rcx), %xmm0
@@ -189,9 +228,9 @@
     mov -32(%rsp), %rsi
     mov -40(%rsp), %rdi
     jmp 45b
-8:  movups -16(%rsp), %xmm0
-    PUBLISH_DETAIL
-9:
+34: lea -CT_SHADOW_SIZE(%rcx), %rcx
+    movq $CT_STACK_PLAIN, -24(%rsp)
+    jmp 41b
 .endm
 
 .macro CAPTURE_RETURN slot
@@ -227,7 +266,8 @@
 
 /* Fills the slot at rax like FILL, and the note; the event's tag has its number in the thread, if it is to be
  * captured. */
-.macro FILL_NOTE kind, fast
+.macro FILL_NOTE kind, n, fast
+    LOAD_NUMBER \kind, \n
     mov BLOCK(CT_BLOCK_BUDGETS), %rcx
     test %rcx, %rcx
     jnz 23f

@@ -14,14 +14,6 @@
     jb \label
 .endm
 
-/* ecx: errno, at most CT_ENTERED_ERRNO; rcx points to it. Uses rdx. */
-.macro LOAD_ERRNO
-    mov (%rcx), %ecx
-    mov $CT_ENTERED_ERRNO, %edx
-    cmp %edx, %ecx
-    cmova %edx, %ecx
-.endm
-
 /* ---- enter: record the call, move the return address to the shadow stack ---- */
 
 /* Each of these exists twice, without and with detail. N: bytes on the stack below rcx: HELD, and the note's;
@@ -40,11 +32,11 @@
 /* Fills the slot at rax: with or without detail, with or without the fast clock. */
 .macro FILL_EVENT kind, n, fast
   .if NOTED(\n)
-    FILL_NOTE \kind, \fast
+    FILL_NOTE \kind, \n, \fast
   .elseif \fast
-    FILL_FAST \kind
+    FILL_FAST \kind, \n
   .else
-    FILL \kind
+    FILL \kind, \n
   .endif
 .endm
 
@@ -97,7 +89,6 @@
     mov %rax, CT_SHADOW_RETURN(%rcx)
     mov 32+\n(%rsp), %rdx
     mov %rdx, CT_SHADOW_STUB(%rcx)
-    mov CT_AFTER_TO_NUMBER(%rdx), %edx
     RESERVE 14f
     mov %rax, CT_SHADOW_DATA(%rcx)
     FILL_EVENT 1, \n, \fast
@@ -106,24 +97,29 @@
     mov %rdx, INNERMOST(SLOT)(%rcx)         /* the frame is there */
 12:
   .if NOTED(\n)
-    mov BLOCK(CT_BLOCK_ERRNO), %rcx
+    mov BLOCK(CT_BLOCK_ERRNO), %rdx
     mov CT_NOTE_STAMP(%rsp), %rax
+    mov (%rdx), %edx
     cmpl $CT_TAG_STEP, CT_NOTE_TAG(%rsp)
-    sbb %edx, %edx
-    inc %edx
-    and $-2, %rax
-    or %rdx, %rax
-    LOAD_ERRNO
+    jb 27f
+    or $1, %rax
+28: cmp $CT_ENTERED_ERRNO, %edx
+    ja 29f
+20: mov BLOCK(CT_BLOCK_TOP), %rcx
     shl $64-CT_ENTERED_BITS, %rax
-    shrd $64-CT_ENTERED_BITS, %rcx, %rax
-    mov BLOCK(CT_BLOCK_TOP), %rcx
+    shrd $64-CT_ENTERED_BITS, %rdx, %rax
     mov %rax, INNERMOST(DATA)(%rcx)         /* when it was entered, and errno (CT_ENTERED_BITS) */
-    CAPTURE_CALL 40+\n
+    CAPTURE_CALL 40+\n, 1
   .endif
     EPILOGUE \n
     ret $8                                  /* drops the return address: the body's call takes its slot */
   .if NOTED(\n)
     CHECK_BUDGET 1
+27: and $-2, %rax                           /* the event has no number, so there is no record */
+    jmp 28b
+29: mov $CT_ENTERED_ERRNO, %edx
+    jmp 20b
+    CAPTURE_CALL_REST 40+\n
   .endif
   .if \fast
     FAST_STAMP_READ
@@ -141,7 +137,8 @@
     je 11b
     jmp 15f
 
-14: PUSH_REST                               /* buffer full; the entry is claimed */
+14: LOAD_NUMBER 1, \n
+    PUSH_REST                               /* buffer full; the entry is claimed */
     mov %edx, %edi
     mov $1, %esi
     lea 40+56+\n(%rbp), %rdx
@@ -180,18 +177,17 @@
     jbe 13f
     cmp BLOCK(CT_BLOCK_FLOOR), %rdx
     jb 15f
-19: mov 32+\n(%rsp), %rdx
-    mov CT_AFTER_TO_NUMBER(%rdx), %edx
-    RESERVE 14f
+19: RESERVE 14f
     FILL_EVENT 4, \n, \fast
 11:
   .if NOTED(\n)
-    CAPTURE_CALL 40+\n
+    CAPTURE_CALL 40+\n, 0
   .endif
 12: EPILOGUE \n
     ret
   .if NOTED(\n)
     CHECK_BUDGET 4
+    CAPTURE_CALL_REST 40+\n
   .endif
   .if \fast
     FAST_STAMP_READ
@@ -202,7 +198,8 @@
     cmp %rax, (%rdx)
     je 19b
     jmp 15f
-14: PUSH_REST
+14: LOAD_NUMBER 4, \n
+    PUSH_REST
     mov %edx, %edi
     mov $4, %esi
     NOTE_ARGUMENT \n, %rcx

@@ -30,8 +30,6 @@
     jne 18f
     mov INNERMOST(RETURN)(%rcx), %rax       /* in flight first: otherwise a handler's walk would hook the slot again */
     mov %rax, (%rdx)
-    mov INNERMOST(STUB)(%rcx), %rdx
-    mov CT_AFTER_TO_NUMBER(%rdx), %edx
     RESERVE 14f
     mov %rax, INNERMOST(DATA)(%rcx)
     FILL_EVENT 2, \n, \fast
@@ -53,7 +51,8 @@
   .if \fast
     FAST_STAMP_READ
   .endif
-14: PUSH_REST                               /* buffer full; the slow path releases the entry */
+14: LOAD_NUMBER 2, \n
+    PUSH_REST                               /* buffer full; the slow path releases the entry */
     mov %edx, %edi
     mov $2, %esi
     NOTE_ARGUMENT \n, %rcx
@@ -110,7 +109,7 @@ FUNCTION NAME(leave_detail_fast)
     mov %rax, CT_NOTE_ENTERED(%rsp)         /* a call does not need it */
     cmpq $0, CT_NOTE_STAMP(%rsp)
     je 31f
-    CAPTURE_CALL 40+\n
+    CAPTURE_CALL 40+\n, 0
 31: mov CT_NOTE_ENTERED(%rsp), %rax
   .endif
     test %eax, %eax
@@ -123,6 +122,9 @@ FUNCTION NAME(leave_detail_fast)
     mov %rcx, 32+\n(%rsp)
     EPILOGUE \n
     ret
+  .if NOTED(\n)
+    CAPTURE_CALL_REST 40+\n
+  .endif
 .endm
 
 FUNCTION NAME(enter_special)

@@ -17,8 +17,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define NEIGHBOURS   (768ull << 20) /* modules within this much address space share a region */
-#define LARGE_MODULE (256ull << 20) /* of a larger one, only the code must be within reach */
+/* Parts of a branch's reach. Modules within this much address space share a region ... */
+#define NEIGHBOURS (ct_machine_host()->branch_reach / 8 * 3)
+/* ... and of a module that is larger than this, only the code must be within reach. */
+#define LARGE_MODULE (ct_machine_host()->branch_reach / 8)
 #define LONGEST_MOVE 512u           /* bytes after a function's start that its patch may move elsewhere */
 
 struct whole {

@@ -194,6 +194,7 @@ static void *run_worker(void *arg) {
         count_parts(worker);
         ct_source_close(worker->source);
     }
+    __atomic_fetch_add(&first->trace->cache.unpacked, trace->cache.unpacked, __ATOMIC_RELAXED);
     ct_trace_close(trace);
     return NULL;
 }

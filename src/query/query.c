@@ -30,6 +30,19 @@ static void wall_function(sqlite3_context *context, int count, sqlite3_value **v
 
 /* ---- opening ---- */
 
+/* SQLite makes these tables when they are first named, by a declaration that later looks like a statement's own. */
+static void make_builtin_tables(sqlite3 *db) {
+    static const char *const names[] = {"json_each",          "json_tree",         "pragma_table_info",
+                                        "pragma_table_xinfo", "pragma_table_list", "pragma_function_list"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        sqlite3_stmt *statement = NULL;
+        char *sql = sqlite3_mprintf("SELECT 1 FROM %s", names[i]);
+        if (sql && sqlite3_prepare_v2(db, sql, -1, &statement, NULL) == SQLITE_OK)
+            sqlite3_finalize(statement);
+        sqlite3_free(sql);
+    }
+}
+
 static int prepare_database(struct ct_query *query) {
     int code = sqlite3_open_v2(":memory:", &query->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY, NULL);
     if (code == SQLITE_OK && query->setup.memory)
@@ -41,12 +54,13 @@ static int prepare_database(struct ct_query *query) {
                                        NULL, NULL);
     if (code != SQLITE_OK)
         return code;
+    make_builtin_tables(query->db);
     sqlite3_db_config(query->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(query->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
     sqlite3_limit(query->db, SQLITE_LIMIT_ATTACHED, 0);
     if (query->setup.poll)
         sqlite3_progress_handler(query->db, STEPS_BETWEEN_POLLS, on_progress, query);
-    return sqlite3_set_authorizer(query->db, ct_query_authorize, NULL);
+    return sqlite3_set_authorizer(query->db, ct_query_authorize, query);
 }
 
 int ct_query_open(struct ct_query **out, const struct ct_query_setup *setup) {

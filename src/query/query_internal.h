@@ -11,6 +11,7 @@ struct ct_query {
     struct ct_source *sources[CT_QUERY_TRACES];
     sqlite3 *db;
     sqlite3_stmt *statement; /* NULL: none */
+    bool connecting;         /* a table of ours is being declared, which SQLite does as if it were created */
 };
 
 /* The name of a trace's tables: "a", "b" ... */
@@ -18,7 +19,7 @@ const char *ct_query_schema_name(size_t source);
 
 /* Registers the tables (vtab.c). Returns a SQLite code. */
 int ct_vtab_register(struct ct_query *query);
-/* Allows to read, and nothing else (authorize.c). `arg` is not used. */
+/* Allows to read, and nothing else (authorize.c). `arg` is the query. */
 int ct_query_authorize(void *arg, int action, const char *first, const char *second, const char *database,
                        const char *trigger);
 /* Explains SQLite's message: the nearest name where one is wrong (explain.c). */

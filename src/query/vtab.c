@@ -58,18 +58,21 @@ static struct ct_source *source_of(const struct ct_query *query, const char *sch
 
 /* argv: module, database, table. */
 static int connect_table(sqlite3 *db, void *arg, int argc, const char *const *argv, sqlite3_vtab **out, char **error) {
+    struct ct_query *query = arg;
     struct table *table = calloc(1, sizeof *table);
     (void)error;
     if (!table)
         return SQLITE_NOMEM;
-    table->source = argc >= 3 ? source_of(arg, argv[1]) : NULL;
+    table->source = argc >= 3 ? source_of(query, argv[1]) : NULL;
     if (!table->source || !find_table(argv[2], &table->id)) {
         free(table);
         return SQLITE_ERROR;
     }
     table->schema = ct_schema_table(table->id);
     char *text = declaration(table->schema);
+    query->connecting = true;
     int code = text ? sqlite3_declare_vtab(db, text) : SQLITE_NOMEM;
+    query->connecting = false;
     sqlite3_free(text);
     if (code)
         free(table);

@@ -212,11 +212,11 @@ def npm_package(name, cache):
     return place
 
 
-def npm_project(cache):
-    """The directory into which npm has installed what npm/package-lock.json lists, once."""
+def npm_project(cache, source=HERE / "npm"):
+    """The directory into which npm has installed what the package-lock.json of `source` lists, once."""
     place = pathlib.Path(cache) / "project"
     names = ("package.json", "package-lock.json")
-    texts = [(HERE / "npm" / name).read_bytes() for name in names]
+    texts = [(source / name).read_bytes() for name in names]
     digest = hashlib.sha256(b"".join(texts)).hexdigest()
     if (place / "whole").exists() and (place / "whole").read_text() == digest:
         return place

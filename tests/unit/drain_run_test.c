@@ -139,7 +139,7 @@ static void assert_same(const struct side *a, const struct side *b) {
     assert_int_equal(a->t.depth, b->t.depth);
     assert_int_equal(a->t.unknown, b->t.unknown);
     assert_int_equal(a->t.abandoned, b->t.abandoned);
-    assert_int_equal(a->d.time_start, b->d.time_start);
+    assert_int_equal(a->d.own.time_start, b->d.own.time_start);
     assert_int_equal(a->t.stack_capacity, b->t.stack_capacity);
     size_t known = a->t.depth - a->t.unknown;
     known = known < a->t.stack_capacity ? known : a->t.stack_capacity;

@@ -3,8 +3,9 @@
  *
  * The kernel steps back over the instruction of an interrupted system call before it stops the thread, so pc is the
  * instruction already. Which of the two it is, a call to be repeated or one to be made for the first time, does not
- * matter to who moves the thread; that a call has ended with -EINTR because of the stop cannot be undone yet. */
+ * matter to who moves the thread. One that it has ended instead is repeated by us (interrupted_a64.h). */
 #include "registers_a64.h"
+#include "interrupted_a64.h"
 #include "seize.h"
 #include "syscall.h"
 
@@ -126,6 +127,8 @@ long ct_registers_write(int tid, const struct ct_registers *r) {
 
 int ct_seize_read_registers(struct seize_thread *thread) {
     long result = ct_registers_read(thread->tid, &thread->regs);
+    if (!failed(result) && ct_interrupted_undo(thread->tid, thread->signal, ct_registers_as_a64(&thread->regs)))
+        result = regset(PTRACE_SETREGSET, thread->tid, NT_PRSTATUS, &thread->regs, REGISTERS_SIZE);
     ct_registers_copy(&thread->original, &thread->regs);
     return status_of(result);
 }

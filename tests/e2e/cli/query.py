@@ -182,6 +182,14 @@ class Prompt(driver.TerminalTest):
             self.press(b".quit\n")
             self.assertEqual(self.end(), 0)
 
+    def test_each_table_has_a_pager(self):
+        os.environ.update(PAGER="sed s/^/paged:/", NO_COLOR="1")
+        self.begin()
+        self.say(b"SELECT 11 AS a;\n", r"paged:11\r\n[^>]*contrail> ")
+        self.say(b"SELECT 12 AS a;\n", r"paged:12\r\n[^>]*contrail> ")
+        self.press(b".quit\n")
+        self.assertEqual(self.end(), 0)
+
     def test_interrupt(self):
         self.begin()
         self.say(ENDLESS.encode() + b";\n", "rows read")
