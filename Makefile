@@ -12,7 +12,7 @@ CXX := g++
 endif
 
 .PHONY: all tool help setup setup-long demo check test bench bench-compare bench-parts check-all check-decoder \
-	check-layers cross-arm64 format coverage install deb picture clean fidelity torture
+	check-decoder-arm64 check-layers cross-arm64 format coverage install deb picture clean fidelity torture
 
 all: $(BUILD)/build.ninja ## build everything into build/; the command line tool is build/contrail
 	@ninja -C $(BUILD)
@@ -74,6 +74,9 @@ bench-parts: all ## run the benchmarks of single parts; they print ratios
 
 check-decoder: all ## compare the decoder with Zydis on every executable of this machine
 	@$(BUILD)/tests/diff/decode_diff --all
+
+check-decoder-arm64: all ## compare the arm64 decoder with objdump: swept words, every library there is for arm64
+	@$(BUILD)/tests/diff/decode_a64_diff --random 5000000 --lines 800 /usr/aarch64-linux-gnu/lib build-arm64/setup/sysroot
 
 check-layers: ## includes go downward only, and the other promises of the folders
 	@scripts/check-layers.sh
