@@ -20,6 +20,7 @@
 #include "agent/agent_values.h"
 #include "hook/frame.h"
 #include "os/os.h"
+#include "os/own_words.h"
 #include "os/thread.h"
 
 #define BYTES      CT_SHM_DETAIL_CHUNK
@@ -83,7 +84,7 @@ void ct_agent_detail_begin(struct ct_block *b) {
     b->detail_dry = b->detail_dry_used = 0;
     b->waits = 0;
     b->ordinal = CT_TAG_STEP;
-    b->stack_low = b->stack_high = 0;
+    b->stack_low = b->stack_high = b->stack_plain = 0;
     ct_agent_detail_moved(b);
     take_counts(b);
     if (!detail.on)
@@ -184,7 +185,7 @@ static long take_segment(struct ct_block *b, struct range range, uint32_t chunks
 }
 
 static bool change_cursor(struct ct_block *b, uint64_t from, uint64_t to) {
-    return __atomic_compare_exchange_n(&b->detail_cursor, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    return ct_os_own_change(&b->detail_cursor, from, to);
 }
 
 /* Learns only what certainly stays mapped while the thread exists: the main thread's stack; of other threads' the part
@@ -198,6 +199,7 @@ static void learn_stack(struct ct_block *b) {
         return;
     b->stack_low = b->home_low;
     b->stack_high = high;
+    b->stack_plain = b->stack_bytes == CT_STACK_PLAIN && !b->vector_bytes ? high - CT_STACK_PLAIN : 0;
 }
 
 /* Moves to the start of the segment's at-th chunk. While it is not known whether that works, the segment does not say
@@ -205,12 +207,11 @@ static void learn_stack(struct ct_block *b) {
  * of the chunk before it sees that. */
 static bool move_cursor(struct ct_block *b, uint64_t cursor, uint32_t segment, uint32_t at) {
     struct ct_shm_segment *s = &detail.segments[segment];
-    uint32_t none = 0;
     __atomic_store_n(&s->filling, 0, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     if (!change_cursor(b, cursor, start_of(s->chunk + at)))
         return false;
-    (void)__atomic_compare_exchange_n(&s->filling, &none, at + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    (void)ct_os_own_change32(&s->filling, 0, at + 1);
     return true;
 }
 
@@ -511,8 +512,8 @@ static void overwrite_oldest(struct ct_block *b, uint64_t cursor, uint32_t segme
     if (full || (s->again && next + 1 < end))
         carry_open_calls(b, next, time_of(next + 1 == end ? s->chunk : next + 1), true);
     else if (s->again)
-        carry_open_calls(b, next, s->filled, false);    /* what follows is in another segment */
-    __atomic_fetch_add(&s->turns, 1, __ATOMIC_RELAXED); /* first: too many is better than too few */
+        carry_open_calls(b, next, s->filled, false); /* what follows is in another segment */
+    ct_os_own_count32(&s->turns);                    /* first: too many is better than too few */
     (void)move_cursor(b, cursor, segment, next - s->chunk);
 }
 
@@ -573,7 +574,7 @@ uint64_t ct_agent_detail_room(struct ct_block *b, uint64_t size) {
             b->detail_cursor = 0; /* a forked child: it must not grow until it looks valid */
             break;
         } else {
-            uint64_t place = __atomic_fetch_add(&b->detail_cursor, size, __ATOMIC_RELAXED);
+            uint64_t place = ct_os_own_add(&b->detail_cursor, size);
             if (place & (place + size - 1) & BYTES) {
                 at = place;
                 break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The listing of executed blocks: by function, with counts. Zydis formats the instructions of machines whose text is not
- * ours; it is loaded when it is needed, and the command works without it. Code is read from the modules' files. */
+/* The listing of executed blocks: by function, with counts. Zydis formats the instructions of machines whose text is
+ * not ours; it is loaded when it is needed, and the command works without it. Code is read from the modules' files. */
 #include "cli/message.h"
 #include "cli/stalk_blocks.h"
 #include "isa/text.h"

@@ -14,7 +14,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define CHUNKS_WANTED   4096u /* this many threads can have one each; larger chunks would not be faster */
+#define CHUNKS_WANTED   2048u /* this many threads can have one each */
 #define CHUNK_MIN       4096u
 #define CHUNK_MAX       65536u
 #define CHUNKS_MIN      64u

@@ -46,6 +46,14 @@ static void edges(char *stack, long kind, long shift) {
         call_at(slot, kind, k);
     }
 }
+static void own_stack(long kind, long shift) { /* the thread's own, far from its end */
+    char area[SIZE];
+    char *slot = area + SIZE - 1024 - shift;
+    for (char *p = slot; p + 8 <= area + SIZE; p += 8)
+        *(long *)p = (long)p ^ 0x5a5a5a5a5a5a5a5aL;
+    call_at(slot, kind, 1);
+    __asm__ volatile("" : : "r"(area) : "memory");
+}
 static void handler(int signal) { (void)signal; probe(3, 1); }
 static void *thread(void *arg) { (void)arg; probe(4, 1); return NULL; }
 static ucontext_t back, there;
@@ -54,6 +62,8 @@ int main(void) {
     char *stack = map();
     edges(stack, 1, 0);
     edges(stack, 2, 3); /* misaligned */
+    own_stack(6, 0);
+    own_stack(7, 3);
     stack_t alternate = {.ss_sp = map(), .ss_size = SIZE};
     sigaltstack(&alternate, NULL);
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
@@ -163,21 +173,27 @@ class Detail(session_case.SessionCase):
 
 
 class Stacks(Detail):
+    def check_words(self, trace, record):
+        words = [(record.stack_pointer + at) ^ 0x5a5a5a5a5a5a5a5a for at in range(8, len(record.stack), 8)]
+        self.assertEqual(record.stack[8:], b"".join(struct.pack("<Q", word) for word in words))
+        self.assertIn(self.owner(trace, record.return_address), ("call_at", "edges", "own_stack", "main"))
+
     def check(self, wanted, *options):
         done, _ = self.record(self.build("edges", EDGES), options=["--detail", "always", *options])
         end, trace = int(done.stdout), self.traces()[0]
         calls = {(r.registers[0], r.registers[1]): r for r in self.details(trace, "probe")}
-        self.assertEqual(len(calls), 83)
+        self.assertEqual(len(calls), 85)
         for k in range(1, 41):
             aligned, odd = calls[1, k], calls[2, k]
             self.assertEqual(aligned.stack_pointer, end - 8 * k)
             self.assertEqual(len(aligned.stack), min(wanted, 8 * k))  # up to the end of the mapping, not a byte more
             self.assertEqual(odd.stack_pointer, end - 8 * k - 3)
             self.assertEqual(len(odd.stack), min(wanted, 8 * k))
-            for record in (aligned, odd):
-                words = [(record.stack_pointer + at) ^ 0x5a5a5a5a5a5a5a5a for at in range(8, len(record.stack), 8)]
-                self.assertEqual(record.stack[8:], b"".join(struct.pack("<Q", word) for word in words))
-                self.assertIn(self.owner(trace, record.return_address), ("call_at", "edges", "main"))
+            self.check_words(trace, aligned)
+            self.check_words(trace, odd)
+        for kind in (6, 7):
+            self.assertEqual(len(calls[kind, 1].stack), wanted)
+            self.check_words(trace, calls[kind, 1])
         for kind in (3, 4, 5):
             self.assertLessEqual(len(calls[kind, 1].stack), wanted)
             if wanted >= 8:
