@@ -158,6 +158,7 @@ struct snippet {
     size_t count;
     uint32_t words[3];
     unsigned scratch;
+    bool uses_scratch;
     uint32_t may_change; /* registers */
 };
 
@@ -253,13 +254,16 @@ static void make_call(struct snippet *s) {
 static void choose_scratch(struct snippet *s) {
     unsigned scratch = 16 + (unsigned)random_below(2);
     uint32_t written = 0, read = 0;
+    bool leaves = false;
     for (size_t i = 0; i < s->count; i++) {
         struct ct_a64_insn insn;
         struct ct_a64_effects e;
         ct_a64_decode(s->words[i], &insn);
         ct_a64_effects(&insn, &e);
         read |= e.regs_read & ~written;
-        written |= e.regs_written;
+        s->uses_scratch |= (e.regs_read | e.regs_written) >> scratch & 1;
+        leaves |= ct_a64_is_direct(&insn);
+        written |= leaves ? 0 : e.regs_written; /* what follows a branch may not run */
     }
     s->scratch = random_below(2) || read >> scratch & 1 ? CT_A64_NO_SCRATCH : scratch;
     if (s->scratch != CT_A64_NO_SCRATCH && !(written >> scratch & 1))
@@ -354,7 +358,8 @@ static void run_copy(const struct snippet *s, uint64_t number, unsigned which, c
     struct ct_code_buf buf = {.bytes = (uint8_t *)place, .capacity = 160, .address = place};
     memcpy(original, s->words, sizeof original);
     int rc = ct_a64_relocate_range(&buf, original, s->count, s->from, s->scratch, NULL);
-    bool may_fail = (which >= FAR && !(s->may_change >> s->scratch & 1)) || (s->words[0] & 0xffe00000) == 0xd7200000;
+    bool may_fail = (which >= FAR && (s->scratch == CT_A64_NO_SCRATCH || s->uses_scratch)) ||
+                    (s->words[0] & 0xffe00000) == 0xd7200000;
     if (rc && !may_fail)
         complain(s, number, place, "is not moved");
     if (rc)
