@@ -12,7 +12,8 @@ CXX := g++
 endif
 
 .PHONY: all tool help setup setup-long demo check test bench bench-compare bench-parts check-all check-decoder \
-	check-layers cross-arm64 test-arm64 format coverage install deb picture clean fidelity torture
+	check-decoder-arm64 check-layers cross-arm64 test-arm64 format coverage install deb picture clean fidelity \
+	torture
 
 ifeq ($(ARCH),arm64)
 all: cross-arm64 ## build everything into build/; the command line tool is build/contrail (ARCH=arm64: build-arm64/tree)
@@ -78,6 +79,9 @@ bench-parts: all ## run the benchmarks of single parts; they print ratios
 
 check-decoder: all ## compare the decoder with Zydis on every executable of this machine
 	@$(BUILD)/tests/diff/decode_diff --all
+
+check-decoder-arm64: all ## compare the arm64 decoder with objdump: swept words, every library there is for arm64
+	@$(BUILD)/tests/diff/decode_a64_diff --random 5000000 --lines 800 /usr/aarch64-linux-gnu/lib build-arm64/setup/sysroot
 
 check-layers: ## includes go downward only, and the other promises of the folders
 	@scripts/check-layers.sh

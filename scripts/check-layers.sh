@@ -24,6 +24,7 @@ src/trace/symbols_writer.c       the same
 src/isa/host.h                   chooses
 src/isa/machine.c                chooses
 src/isa/machine.h                the tables of both
+src/isa/text.c                   chooses
 src/os/linux/syscall_arch.h      chooses
 src/symbols/branches.c           chooses
 src/symbols/branches.h           of both

@@ -171,8 +171,13 @@ fi
 if [ -n "$long" ]; then
     check "function tables against elfutils, every file" scripts/check-functions.sh
     check "decoder against Zydis, every file" make --no-print-directory check-decoder
+    check "arm64 decoder against objdump, every file" make --no-print-directory check-decoder-arm64
     check "long fuzzing" scripts/fuzz-long.sh
     check "moved code, by chance" env CONTRAIL_TEST_CASES=300000 build/tests/unit/relocate_exec_test
+    if [ -x build-arm64/quick/tests/unit/relocate_exec_a64_test ]; then
+        check "moved arm64 code, by chance" env CONTRAIL_TEST_CASES=100000 scripts/arm64-user.sh \
+            build-arm64/quick/tests/unit/relocate_exec_a64_test
+    fi
     check "signals inside a listener" env CONTRAIL_TEST_STEPS=800 build/tests/e2e/e2e_stepping --listen --kind=4
     check "a million random blocks, followed" env STALK_BLOCKS=1000000 build/tests/unit/stalk_conformance_test
     check "10,000 follows and unfollows" env STALK_LOOPS=10000 build/tests/unit/stalk_threads_test

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The listing of executed blocks: by function, with counts. Zydis formats the instructions; it is loaded when it is
- * needed, and the command works without it. Code is read from the modules' files. */
+/* The listing of executed blocks: by function, with counts. Zydis formats the instructions of machines whose text is
+ * not ours; it is loaded when it is needed, and the command works without it. Code is read from the modules' files. */
 #include "cli/message.h"
 #include "cli/stalk_blocks.h"
+#include "isa/text.h"
 #include "symbols/elf_image.h"
 #include "trace/reader.h"
 #include <Zydis/Zydis.h>
@@ -66,7 +67,7 @@ static void open_module(struct listing *l, const struct ct_blocks_module *m) {
         if (bytes != MAP_FAILED) {
             l->file = bytes;
             l->file_size = (size_t)info.st_size;
-            l->has_code = !ct_elf_open(&l->elf, bytes, l->file_size);
+            l->has_code = !ct_elf_open_host(&l->elf, bytes, l->file_size);
         }
     }
     if (fd >= 0)
@@ -106,18 +107,27 @@ static void print_heading(struct listing *l, uint64_t offset) {
 
 /* ---- blocks ---- */
 
+/* The text of an instruction; returns its length, 0 when there is none. */
+static uint64_t instruction_text(const struct listing *l, const uint8_t *bytes, uint64_t size, uint64_t address,
+                                 char text[CT_INSN_TEXT_MAX]) {
+    if (ct_insn_has_text(l->elf.machine))
+        return ct_insn_text(l->elf.machine, bytes, size, address, text);
+    ZydisDisassembledInstruction insn;
+    if (!ZYAN_SUCCESS(l->disassemble(ZYDIS_MACHINE_MODE_LONG_64, address, bytes, size, &insn)))
+        return 0;
+    snprintf(text, CT_INSN_TEXT_MAX, "%s", insn.text);
+    return insn.info.length;
+}
+
 static void print_instructions(const struct listing *l, const struct ct_executed *block) {
     struct ct_span code = l->has_code ? ct_elf_at(&l->elf, block->offset) : (struct ct_span){0};
     uint64_t size = block->size < code.size ? block->size : code.size;
-    for (uint64_t at = 0; at < size;) {
-        ZydisDisassembledInstruction insn;
-        if (!ZYAN_SUCCESS(
-                l->disassemble(ZYDIS_MACHINE_MODE_LONG_64, block->offset + at, code.data + at, size - at, &insn))) {
-            fprintf(stderr, "%14s %10" PRIx64 "  (bad)\n", "", block->offset + at);
+    for (uint64_t at = 0, length; at < size; at += length) {
+        char text[CT_INSN_TEXT_MAX];
+        length = instruction_text(l, code.data + at, size - at, block->offset + at, text);
+        fprintf(stderr, "%14s %10" PRIx64 "  %s\n", "", block->offset + at, length ? text : "(bad)");
+        if (!length)
             break;
-        }
-        fprintf(stderr, "%14s %10" PRIx64 "  %s\n", "", block->offset + at, insn.text);
-        at += insn.info.length;
     }
 }
 
@@ -131,10 +141,12 @@ static void print_block(struct listing *l, const struct ct_executed *block) {
 
 int ct_blocks_print(const struct ct_blocks *b, const char *directory) {
     static char buffer[1 << 16];
-    struct listing l = {.disassemble = load_library(), .symbols = ct_symbols_load(directory)};
-    if (l.disassemble)
+    bool ours = ct_insn_has_text(ct_machine_host()); /* only programs of this machine are followed */
+    struct listing l = {.disassemble = ours ? NULL : load_library(), .symbols = ct_symbols_load(directory)};
+    bool can_list = ours || l.disassemble;
+    if (can_list)
         setvbuf(stderr, buffer, _IOFBF, sizeof buffer);
-    for (size_t i = 0; l.disassemble && i < b->count; i++) {
+    for (size_t i = 0; can_list && i < b->count; i++) {
         if (!i || b->blocks[i].module != b->blocks[i - 1].module)
             open_module(&l, ct_blocks_module(b, b->blocks[i].module));
         print_block(&l, &b->blocks[i]);
@@ -143,5 +155,5 @@ int ct_blocks_print(const struct ct_blocks *b, const char *directory) {
     setvbuf(stderr, NULL, _IONBF, 0);
     close_module(&l);
     ct_symbols_free(l.symbols);
-    return !l.disassemble;
+    return !can_list;
 }

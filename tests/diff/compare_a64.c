@@ -255,7 +255,7 @@ static const struct {
     {0xbf60fc00, 0x0e60ec00}, /* fmlal, fmlsl and their second forms have no bit 22 */
     {0xbf60fc00, 0x2e60cc00}, {0xffe0c000, 0xf8208000}, /* ld64b, st64b ... of registers that cannot be eight */
     {0xfffffc00, 0xf83fd000}, {0xfff0a000, 0x05102000}, /* mov of a shifted immediate to bytes */
-    {0xff20c210, 0x25204200},                           /* psel: bit 9 is 0 */
+    {0xff20c000, 0x25204000},                           /* psel: bits 9 and 4 are 0 */
     {0xff3f0010, 0xc0010000},                           /* mov to and from the array: bit 16 only for quadwords */
     {0xff3f0200, 0xc0030000},
 };

@@ -191,7 +191,7 @@ static int report(void) {
 
 int main(int argc, char **argv) {
     if (system("command -v " OBJDUMP " >/dev/null")) {
-        puts("there is no " OBJDUMP " (make setup-arm64 installs it)");
+        puts("there is no " OBJDUMP " (make cross-arm64 installs it)");
         return 77;
     }
     for (int i = 1; i < argc; i++) {

@@ -260,6 +260,11 @@ static void test_range(void **state) {
     run(&out, &m);
     assert_int_equal(m.pc, FROM + 12);
     assert_int_equal(m.x[5], NEXT);
+    put_words(code, (uint32_t[]){0x10000031, 0xd503201f}, 2); /* adr x17: then it is not free for the jump back */
+    out.length = 0;
+    out.address = 0x400000;
+    assert_int_equal(ct_a64_relocate_range(&out, code, 2, FROM, 17, NULL), CT_ERR_UNSUPPORTED);
+    assert_int_equal(ct_a64_relocate_range(&out, code, 2, FROM, 16, NULL), 0);
     put_words(code, (uint32_t[]){0x94000020, 0xd503201f}, 2); /* a call that is not last */
     out.length = 0;
     assert_int_equal(ct_a64_relocate_range(&out, code, 2, FROM, CT_A64_NO_SCRATCH, NULL), CT_ERR_UNSUPPORTED);

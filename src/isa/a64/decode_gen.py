@@ -40,11 +40,12 @@ SVE_REGISTERS = {'Zd': ('T_Z', 0), 'Zn': ('T_Z', 5), 'Zm': ('T_Z', 16), 'Pd': ('
 SVE_LETTERS = {'T': 'L_SIZE', 'Th': 'L_HALF', 'Tq': 'L_QUARTER', 'Tp': 'L_TSZ_P', 'Tu': 'L_TSZ_U', 'Tw': 'L_TSZ_WIDE',
                'Ti': 'L_IMM', 'Tm': 'L_MASK'}
 SVE_NUMBERS = {'zshlp': 'N_SHL_P', 'zshrp': 'N_SHR_P', 'zshlu': 'N_SHL_U', 'zshru': 'N_SHR_U', 'zext': 'N_EXT',
-               'zindex': 'N_INDEX', 'zlimm': 'N_MASK', 'zimm8': 'N_SIGNED8', 'zuimm8': 'N_UNSIGNED8', 'zfimm': 'N_FLOAT',
-               'pattern': 'N_PATTERN', 'pattern1': 'N_PATTERN_ONLY', 'zprf': 'N_PREFETCH'}
+               'zindex': 'N_INDEX', 'zlimm': 'N_MASK', 'zimm8': 'N_SIGNED8', 'zuimm8': 'N_UNSIGNED8',
+               'zfimm': 'N_FLOAT', 'pattern': 'N_PATTERN', 'pattern1': 'N_PATTERN_ONLY', 'zprf': 'N_PREFETCH'}
 # Addresses: form in text_sve.c, general registers that are read (n is a base).
 SVE_MEMORY = {'zss': ('Z_SCALARS', 'nm'), 'zvl': ('Z_VL4', 'n'), 'zvl6': ('Z_VL6', 'n'), 'zvl9': ('Z_VL9', 'n'),
-              'zri': ('Z_SCALED', 'n'), 'zquad': ('Z_QUAD', 'n'), 'zgs': ('Z_GATHER_S', 'n'), 'zgd': ('Z_GATHER_D', 'n'),
+              'zri': ('Z_SCALED', 'n'), 'zquad': ('Z_QUAD', 'n'), 'zgs': ('Z_GATHER_S', 'n'),
+              'zgd': ('Z_GATHER_D', 'n'),
               'zgs14': ('Z_SCATTER_S', 'n'), 'zgd14': ('Z_SCATTER_D', 'n'), 'zgl': ('Z_GATHER_L', 'n'),
               'zvis': ('Z_VECTOR_S', ''), 'zvid': ('Z_VECTOR_D', ''), 'zvss': ('Z_VECTOR_SCALAR_S', 'm'),
               'zvsd': ('Z_VECTOR_SCALAR_D', 'm'), 'zavl': ('Z_ARRAY', 'n')}

@@ -182,6 +182,13 @@ static void fix_branch(struct ct_code_buf *out, size_t start, size_t at, size_t 
     ct_a64_patch(out, at, ct_a64_redirect(word, at, start + to, reach_of(word)));
 }
 
+/* A register that is free at first is not once an instruction of the range uses it. */
+static unsigned still_free(const struct ct_a64_insn *insn, unsigned scratch) {
+    struct ct_a64_effects e;
+    ct_a64_effects(insn, &e);
+    return (e.regs_read | e.regs_written) >> scratch & 1 ? CT_A64_NO_SCRATCH : scratch;
+}
+
 int ct_a64_relocate_range(struct ct_code_buf *out, const uint8_t *bytes, size_t count, uint64_t from, unsigned scratch,
                           struct ct_a64_moved *moved) {
     struct ct_a64_moved unused;
@@ -199,6 +206,7 @@ int ct_a64_relocate_range(struct ct_code_buf *out, const uint8_t *bytes, size_t 
             rc = rc ? rc : CT_ERR_UNSUPPORTED;
             break;
         }
+        scratch = still_free(&insn, scratch);
         struct move m = {out, &insn, from + 4 * i, scratch};
         moved->to[moved->count++] = (uint16_t)(out->length - start);
         inside[i] = index_inside(&insn, m.from, from, count);

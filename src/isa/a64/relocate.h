@@ -48,8 +48,9 @@ struct ct_a64_moved {
 
 /* Moves `count` instructions. Branches inside the range to an instruction inside it stay inside the copy; a call of the
  * range's first instruction goes to the original, where a hook wants to see it. After the last instruction control must
- * continue after the originals: a jump there is appended unless the last instruction never falls through. `moved` may be
- * NULL. Also CT_ERR_NO_SPACE for more than CT_A64_RANGE_MAX instructions, and the decoder's errors. */
+ * continue after the originals: a jump there is appended unless the last instruction never falls through. `moved` may
+ * be NULL. `scratch` is free at the first instruction; from one that uses it on, it is not changed. Also
+ * CT_ERR_NO_SPACE for more than CT_A64_RANGE_MAX instructions, and the decoder's errors. */
 int ct_a64_relocate_range(struct ct_code_buf *out, const uint8_t *bytes, size_t count, uint64_t from, unsigned scratch,
                           struct ct_a64_moved *moved);
 
