@@ -692,8 +692,9 @@ FUNCTION NAME(sample_entry_detail)
 /* x16: the id. Flags are kept: hand-written callers may look at them, and the caller is not known. */
 .macro LEAVE n, fast=0
     stp x2, x3, [sp, #-CT_SAVED_SIZE]!
+    add x17, x16, #CT_AFTER_TO_RESUME       /* fault_place_a64.c takes the first for a sign that we return */
     stp x0, x1, [sp, #16]
-    str x16, [sp, #32]
+    stp x17, x17, [sp, #32]
   .if \n
     sub sp, sp, #\n
     str xzr, [sp]
@@ -772,9 +773,7 @@ FUNCTION NAME(sample_entry_detail)
     ldr x0, .Lstray
 #endif
     LOAD_STRAY
-15: add x17, x16, #CT_AFTER_TO_RESUME
-    str x17, [sp, #SLOT(\n)]
-    PUSH_REST
+15: PUSH_REST
     ldr x17, [x0, #CT_BLOCK_FN_LEAVE]
     add x0, sp, #CT_REST_SIZE + SLOT(\n)
     NOTE_ARGUMENT \n, x1
@@ -1043,11 +1042,6 @@ FUNCTION ct_hook_call_saved                 /* vectors (size, parts), fn, arg */
     .cfi_def_cfa_offset 0
     ret
     .cfi_endproc
-
-/* fault.h: not written yet */
-FUNCTION ct_fault_entry
-FUNCTION ct_fault_stub
-    brk #0
 
 #endif
 

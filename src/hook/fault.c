@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fault handlers in the process itself, x86_64: see fault.h. */
+/* Fault handlers in the process itself: see fault.h. What a signal frame looks like is in fault_context_<isa>.c. */
 #include "hook/fault.h"
 #include "abi/boot_abi.h"
 #include "os/thread.h"
 
-_Static_assert(CT_STUB_NUMBER == CT_STUB_RESUME + 7 && CT_STUB_BODY == CT_STUB_NUMBER + 4,
-               "ct_fault_stub: a jump of 5 bytes and 2 of padding, then the number");
-
-enum { FIRST_REAL_HANDLER = 2, COPIES = 64, PAGE_FAULT = 14, STUB_STACK = 1024 };
+enum { FIRST_REAL_HANDLER = 2, COPIES = 64 };
 #define RESET_HANDLER 0x80000000u
-
-/* The kernel's struct ucontext, as far as it matters. */
-struct context {
-    uint64_t flags, link, stack[3];
-    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
-    uint64_t segments, error, trap, oldmask, cr2;
-};
 
 /* glibc's and musl's struct sigaction. */
 struct library_action {
@@ -104,23 +94,6 @@ static struct ct_fault_world own_world(void) {
         .code = read_stubs, .data = read_own, .hooks = (uint64_t)runtime->hooks, .block = (uint64_t)ct_block_found()};
 }
 
-static void exchange_registers(struct context *c, struct ct_fault_state *s, bool write) {
-    uint64_t *const order[16] = {&c->rax, &c->rcx, &c->rdx, &c->rbx, &c->rsp, &c->rbp, &c->rsi, &c->rdi,
-                                 &c->r8,  &c->r9,  &c->r10, &c->r11, &c->r12, &c->r13, &c->r14, &c->r15};
-    for (unsigned i = 0; i < 16; i++)
-        if (write)
-            *order[i] = s->gpr[i];
-        else
-            s->gpr[i] = *order[i];
-    if (write) {
-        c->rip = s->pc;
-        c->eflags = s->flags;
-    } else {
-        s->pc = c->rip;
-        s->flags = c->eflags;
-    }
-}
-
 /* Makes the handler return through us. The shadow stack has room for one more entry than its limit says (block.c). */
 static void return_through_us(uint64_t slot, uint64_t pc) {
     struct ct_block *b = ct_block_current();
@@ -136,13 +109,6 @@ static void return_through_us(uint64_t slot, uint64_t pc) {
         ct_frame_set_of_call(slot, ct_shadow_resume(e));
     }
     ct_block_unmask(b, mask);
-}
-
-/* Did our own use of the stack cause the fault? The kernel gives siginfo only to handlers that ask for it, but this to
- * all. */
-static bool is_stack_end(const struct context *c, const struct ct_fault_state *s) {
-    enum { RSP = 4 };
-    return c->trap == PAGE_FAULT && c->cr2 < s->gpr[RSP] && s->gpr[RSP] - c->cr2 < STUB_STACK;
 }
 
 /* A handler that is called only once has not been called yet. */
@@ -162,30 +128,31 @@ static void skip_recording(uint64_t signal, enum ct_fault_place place, struct ct
     keep_handler(signal);
 }
 
-/* Corrects the signal frame; returns the program's handler. 0: the program must not see the fault. */
-uint64_t ct_fault_delivered(uint64_t signal, uint64_t *info, struct context *c);
+/* Corrects the signal frame; returns the program's handler, whose frame has this slot. 0: the program must not see the
+ * fault. */
+uint64_t ct_fault_delivered(uint64_t signal, uint64_t *info, struct ct_fault_context *c, uint64_t slot);
 
-uint64_t ct_fault_delivered(uint64_t signal, uint64_t *info, struct context *c) {
+uint64_t ct_fault_delivered(uint64_t signal, uint64_t *info, struct ct_fault_context *c, uint64_t slot) {
     enum { ADDRESS = 2 }; /* si_addr: for some signals the address of the instruction */
     struct ct_fault_state state;
-    uint64_t pc = c->rip;
+    uint64_t pc = *ct_fault_context_pc(c);
     uint64_t handler = is_fault_signal(signal) ? ct_fault_table.handlers[signal] : 0;
     if (!runtime->holds_stubs(pc, 1))
         return handler;
     const struct ct_fault_world world = own_world();
-    exchange_registers(c, &state, false);
+    ct_fault_context_load(c, &state);
     enum ct_fault_place place = ct_fault_recover(&world, &state);
-    bool ours = (place == CT_FAULT_ENTERING || place == CT_FAULT_LEAVING) && is_stack_end(c, &state);
+    bool ours = (place == CT_FAULT_ENTERING || place == CT_FAULT_LEAVING) && ct_fault_is_stack_end(c, &state);
     if (ours)
         skip_recording(signal, place, &state);
     else if (place != CT_FAULT_MOVED)
         return handler;
-    exchange_registers(c, &state, true);
+    ct_fault_context_store(c, &state);
     if (ours)
         return 0;
     if (info[ADDRESS] == pc) /* without SA_SIGINFO nobody reads it */
         info[ADDRESS] = state.pc;
-    return_through_us((uint64_t)c - 8, pc);
+    return_through_us(slot, pc);
     return handler;
 }
 
@@ -211,9 +178,9 @@ static uint64_t way_on(uint64_t fault_pc, uint64_t pc) {
 uint64_t ct_fault_returned(uint64_t slot);
 
 uint64_t ct_fault_returned(uint64_t slot) {
-    struct context *c = (struct context *)(slot + 8);
+    uint64_t *pc = ct_fault_context_pc(ct_fault_context_at(slot));
     struct ct_shadow found;
     ct_hook_left_slow(slot, &found);
-    c->rip = way_on(found.data, c->rip);
+    *pc = way_on(found.data, *pc);
     return found.ret;
 }
