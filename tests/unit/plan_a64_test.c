@@ -53,8 +53,7 @@ static enum ct_hook_skip_reason plan_words(struct planned *p, const uint32_t *wo
     ct_scan_free(&p->sample.scan);
     return reason;
 }
-#define PLAN(p, stubs, ...)                                                                                            \
-    plan_words(p, (const uint32_t[]){__VA_ARGS__}, sizeof(uint32_t[]){__VA_ARGS__} / 4, stubs)
+#define PLAN(p, stubs, ...) plan_words(p, (const uint32_t[]){__VA_ARGS__}, sizeof(uint32_t[]){__VA_ARGS__} / 4, stubs)
 
 static uint32_t stub_word(const struct planned *p, uint64_t at) {
     return ct_a64_word(p->bytes + (at - p->at));

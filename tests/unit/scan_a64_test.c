@@ -15,9 +15,9 @@ enum {
     PACIASP = 0xd503233fu,
     PACIBSP = 0xd503237fu,
     AUTIASP = 0xd50323bfu,
-    PUSH = 0xa9be7bfdu,     /* stp x29, x30, [sp, #-32]! */
-    POP = 0xa8c27bfdu,      /* ldp x29, x30, [sp], #32 */
-    MOV_FP = 0x910003fdu,   /* mov x29, sp */
+    PUSH = 0xa9be7bfdu,   /* stp x29, x30, [sp, #-32]! */
+    POP = 0xa8c27bfdu,    /* ldp x29, x30, [sp], #32 */
+    MOV_FP = 0x910003fdu, /* mov x29, sp */
     SVC = 0xd4000001u,
     BR_X30 = 0xd61f03c0u,
     MOV_SP_X2 = 0x9100005fu,
@@ -45,8 +45,8 @@ static void test_usual_return_address(void **state) {
 
 static void test_reads_return_address(void **state) {
     (void)state;
-    assert_int_equal(FLAGS(0xaa1e03e0u, RET), CT_SCAN_USES_RETURN);                  /* mov x0, x30 */
-    assert_int_equal(FLAGS(0xa905781du, RET), CT_SCAN_USES_RETURN);                  /* stp x29, x30, [x0, #80] */
+    assert_int_equal(FLAGS(0xaa1e03e0u, RET), CT_SCAN_USES_RETURN);                    /* mov x0, x30 */
+    assert_int_equal(FLAGS(0xa905781du, RET), CT_SCAN_USES_RETURN);                    /* stp x29, x30, [x0, #80] */
     assert_int_equal(FLAGS(PUSH, MOV_FP, 0xf94007a0u, POP, RET), CT_SCAN_USES_RETURN); /* ldr x0, [x29, #8] */
     assert_int_equal(FLAGS(PUSH, 0xaa1e03f3u, 0x94000100u, POP, RET), CT_SCAN_USES_RETURN); /* mov x19, x30 */
 }
@@ -101,8 +101,8 @@ static void test_tls_descriptor(void **state) {
 
 static void test_loops_to_entry(void **state) {
     (void)state;
-    assert_true(FLAGS(NOP, 0x54ffffe1u, RET) & CT_SCAN_LOOPED);          /* b.ne -4 */
-    assert_true(FLAGS(BTI_C, NOP, 0x54ffffe1u, RET) & CT_SCAN_LOOPED);   /* to what is after the pad */
+    assert_true(FLAGS(NOP, 0x54ffffe1u, RET) & CT_SCAN_LOOPED);        /* b.ne -4 */
+    assert_true(FLAGS(BTI_C, NOP, 0x54ffffe1u, RET) & CT_SCAN_LOOPED); /* to what is after the pad */
     assert_false(FLAGS(NOP, NOP, 0x54ffffe1u, RET) & CT_SCAN_LOOPED);
 }
 
@@ -127,10 +127,10 @@ static void test_reals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_usual_return_address), cmocka_unit_test(test_reads_return_address),
-        cmocka_unit_test(test_tail_into_reader),     cmocka_unit_test(test_system_calls),
-        cmocka_unit_test(test_clone_after_function), cmocka_unit_test(test_longjmp),
-        cmocka_unit_test(test_tls_descriptor),       cmocka_unit_test(test_loops_to_entry),
+        cmocka_unit_test(test_usual_return_address),    cmocka_unit_test(test_reads_return_address),
+        cmocka_unit_test(test_tail_into_reader),        cmocka_unit_test(test_system_calls),
+        cmocka_unit_test(test_clone_after_function),    cmocka_unit_test(test_longjmp),
+        cmocka_unit_test(test_tls_descriptor),          cmocka_unit_test(test_loops_to_entry),
         cmocka_unit_test(test_landings_and_references), cmocka_unit_test(test_reals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
