@@ -14,7 +14,6 @@ enum { CT_MACHINE_REGISTERS = 40, CT_MACHINE_CALL = 8, CT_MACHINE_RESULT = 2 };
 struct ct_machine {
     char name[12];           /* as uname(2) reports it */
     uint8_t arch;            /* in headers of trace files: enum atf_arch */
-    bool records;            /* programs of it can be recorded; traces of all machines are read */
     char thread_pointer[12]; /* the register that holds it */
 
     /* ELF */

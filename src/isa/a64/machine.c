@@ -12,7 +12,6 @@ enum { X0, X1, X2, X3, X4, X5, X6, X7, X29 = 29, X30, SP, PC, PSTATE, COUNT };
 const struct ct_machine ct_machine_a64 = {
     .name = "aarch64",
     .arch = ATF_ARCH_ARM64,
-    .records = true,
     .thread_pointer = "tpidr_el0",
     .elf = EM_AARCH64,
     .program = "an arm64 program",
