@@ -2,6 +2,7 @@
 /* Collects facts about this machine and about ourselves, on the caller's thread. Tracing is tried on a child, which is
  * gone when ct_doctor_collect returns. */
 #include "doctor/doctor.h"
+#include "isa/machine.h"
 #include "drain/switches.h"
 #include "plan/target_plan.h"
 #include <errno.h>
@@ -104,7 +105,8 @@ static void try_calls(struct ct_doctor_facts *f) {
     f->memfd = memfd >= 0;
     f->pidfd_getfd = copy >= 0;
     f->wipe_on_fork = memory != MAP_FAILED && !madvise(memory, page, MADV_WIPEONFORK);
-    f->fsgsbase = getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE_BIT;
+    f->arm64 = ct_machine_host() == &ct_machine_a64;
+    f->fsgsbase = !f->arm64 && (getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE_BIT);
     if (memory != MAP_FAILED)
         munmap(memory, page);
     if (copy >= 0)

@@ -24,7 +24,7 @@ struct ct_machine {
     uint32_t reloc_symbol[2]; /* symbol + addend */
 
     /* code */
-    uint64_t branch_reach; /* how far code of ours may be from what jumps to it, either way, its own length included */
+    uint64_t branch_reach;  /* how far code of ours may be from what jumps to it, either way, its own length included */
     uint64_t address_limit; /* of programs that ask for no larger addresses */
     uint8_t breakpoint[4], breakpoint_size;
     uint8_t nop[4], nop_size; /* the shortest instruction that does nothing */
