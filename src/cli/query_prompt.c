@@ -22,10 +22,10 @@ enum { HISTORY_LINES = 1000 };
 /* ---- words to complete ---- */
 
 static const char *const keywords[] = {
-    "AND",  "AS",   "ASC",   "BETWEEN", "BY",   "CASE",  "DESC",  "DISTINCT", "ELSE",      "END",
-    "FROM", "GLOB", "GROUP", "HAVING",  "IN",   "IS",    "JOIN",  "LEFT",     "LIKE",      "LIMIT",
-    "MIN",  "NOT",  "NULL",  "OFFSET",  "ON",   "OR",    "ORDER", "OVER",     "PARTITION", "SELECT",
-    "SUM",  "THEN", "UNION", "USING",   "WHEN", "WHERE", "WITH",
+    "AND",    "AS",    "ASC",       "BETWEEN", "BY",   "CASE",  "DESC",     "DISTINCT", "ELSE", "END",
+    "FROM",   "GLOB",  "GROUP",  "HAVING", "IN",     "IS",   "JOIN", "LEFT",  "LIKE",     "LIMIT",      "MIN",
+    "NOT",    "NULL",  "OFFSET", "ON",    "OR",      "ORDER", "OVER", "PARTITION", "SELECT", "SUM",   "THEN", "UNION",
+    "USING",  "WHEN",  "WHERE",  "WITH",
 };
 
 /* Shows a name only once: many tables have the same columns. */

@@ -45,7 +45,9 @@ static const struct ct_query_example examples[] = {
      "WHERE o.thread <> c.thread AND o.start < c.start + c.duration AND o.start + o.duration > c.start\n"
      "ORDER BY o.duration DESC LIMIT 10",
      false},
-    {"How did a call come about?", "SELECT level, id, function, start FROM callers(4)", false},
+    {"How did a call come about?",
+     "SELECT level, id, function, start FROM callers(4)",
+     false},
     {"What was each thread in at a moment?",
      "SELECT t.name, s.level, s.function\n"
      "FROM threads AS t, stack_at(t.id, 1250000) AS s ORDER BY t.id, s.level",
@@ -64,7 +66,8 @@ static const struct ct_query_example examples[] = {
      "FROM calls WHERE ended = 'left' GROUP BY function ORDER BY calls DESC",
      false},
     {"How are the durations of a function distributed? (Draw it with --bar.)",
-     "SELECT low, high, calls FROM histogram('recurse')", false},
+     "SELECT low, high, calls FROM histogram('recurse')",
+     false},
     {"When was the program busy? (Calls in each tenth of a millisecond; --bar.)",
      "SELECT start / 100000 AS slot, count(*) AS calls\n"
      "FROM calls GROUP BY slot ORDER BY slot",
