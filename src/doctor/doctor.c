@@ -3,6 +3,7 @@
  * gone when ct_doctor_collect returns. */
 #include "doctor/doctor.h"
 #include "isa/machine.h"
+#include "os/thread.h"
 #include "drain/switches.h"
 #include "plan/target_plan.h"
 #include <errno.h>
@@ -105,8 +106,9 @@ static void try_calls(struct ct_doctor_facts *f) {
     f->memfd = memfd >= 0;
     f->pidfd_getfd = copy >= 0;
     f->wipe_on_fork = memory != MAP_FAILED && !madvise(memory, page, MADV_WIPEONFORK);
-    f->arm64 = ct_machine_host() == &ct_machine_a64;
-    f->fsgsbase = !f->arm64 && (getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE_BIT);
+    f->no_gs = !ct_os_inherits_block();
+    f->steady_counter = ct_machine_host()->steady_counter;
+    f->fsgsbase = !f->no_gs && (getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE_BIT);
     if (memory != MAP_FAILED)
         munmap(memory, page);
     if (copy >= 0)

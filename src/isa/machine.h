@@ -15,6 +15,7 @@ struct ct_machine {
     char name[12];           /* as uname(2) reports it */
     uint8_t arch;            /* in headers of trace files: enum atf_arch */
     char thread_pointer[12]; /* the register that holds it */
+    bool steady_counter;     /* what events are stamped with is steady by the architecture's rules */
 
     /* ELF */
     uint16_t elf;             /* e_machine */

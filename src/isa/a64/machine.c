@@ -13,6 +13,7 @@ const struct ct_machine ct_machine_a64 = {
     .name = "aarch64",
     .arch = ATF_ARCH_ARM64,
     .thread_pointer = "tpidr_el0",
+    .steady_counter = true,
     .elf = EM_AARCH64,
     .program = "an arm64 program",
     .small_program = "an ILP32 program",
