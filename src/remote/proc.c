@@ -140,7 +140,7 @@ const char *ct_remote_foreign(const uint8_t *header, size_t size) {
         uint16_t machine;
         const char *name;
     } others[] = {{EM_ARM, "a 32-bit arm program"}, {EM_386, "a 32-bit program"}, {EM_RISCV, "a RISC-V program"},
-                  {EM_PPC64, "a POWER program"}, {EM_S390, "an s390 program"}, {EM_LOONGARCH, "a LoongArch program"},
+                  {EM_PPC64, "a POWER program"},    {EM_S390, "an s390 program"}, {EM_LOONGARCH, "a LoongArch program"},
                   {EM_MIPS, "a MIPS program"}};
     if (size < sizeof elf)
         return "an incomplete ELF file";
