@@ -205,6 +205,8 @@ struct ct_block {
     uint32_t popped;     /* the event that is being written is the return of a frame that is gone already */
 };
 
+_Static_assert(CT_BLOCK_GUEST_END <= CT_BLOCK_TOP || sizeof(struct ct_block) <= CT_BLOCK_GUEST, "room for the Stalker");
+
 #define CT_PARKED_CAPACITY (1u << 18)
 
 struct ct_runtime {

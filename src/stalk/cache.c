@@ -17,8 +17,6 @@
 #include "stalk/translate.h"
 #include "stalk/unwind.h"
 
-#define NEIGHBOURS (192ull << 20) /* how far around an address its region reaches */
-
 /* ---- hash of entries ---- */
 
 static size_t hash_of(uint64_t address, size_t size) {
@@ -142,8 +140,8 @@ static int make_region(struct stalk_cache *c, uint64_t address, struct stalk_reg
     if (!r)
         return CT_ERR_NO_MEMORY;
     r->cache = c;
-    r->low = address > NEIGHBOURS ? address - NEIGHBOURS : 0;
-    r->high = address + NEIGHBOURS;
+    r->low = address > STALK_NEIGHBOURS ? address - STALK_NEIGHBOURS : 0;
+    r->high = address + STALK_NEIGHBOURS;
     int status = ct_arena_create(&r->arena, r->low, r->high, ct_machine_host()->branch_reach, c->stalker->mode);
     if (status) /* no memory is free nearby: operands out of reach take longer code */
         status = ct_arena_create(&r->arena, 0, ct_os_address_limit(), ct_os_address_limit(), c->stalker->mode);
@@ -248,7 +246,7 @@ static int set_up(struct stalk_cache *c, uint64_t near) {
     int status = grow(c, 1 << 14);
     if (status)
         return status;
-    c->table = ct_os_alloc_low(2 * STALK_TABLE_SIZE * sizeof *c->table, CT_OS_READ | CT_OS_WRITE);
+    c->table = ct_stalk_alloc_table(2 * STALK_TABLE_SIZE * sizeof *c->table);
     if (!c->table)
         return CT_ERR_NO_MEMORY;
     c->return_table = c->table + STALK_TABLE_SIZE;

@@ -338,7 +338,7 @@ static uint64_t look_again(struct stalk_thread *t, uint32_t index) {
     return go(t, target, 0, false);
 }
 
-uint64_t ct_stalk_engine(struct stalk_thread *t) {
+static uint64_t run_engine(struct stalk_thread *t) {
     uint32_t kind = t->area->reason & 0xf0000000, index = t->area->reason & 0x0fffffff;
     uint64_t to = t->area->target;
     t->stalker->statistics.entries++;
@@ -403,4 +403,8 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
     else if (t->following == 1 && t->cache->mask & CT_STALKER_FAST_CLOCK)
         ct_stalk_events_drain(t, false); /* reads the clock */
     return to;
+}
+
+uint64_t ct_stalk_engine(struct stalk_thread *t) {
+    return ct_stalk_way_out(t, run_engine(t));
 }

@@ -203,7 +203,7 @@ static bool translate_block(struct stalk_build *b, int *status) {
         int bad = room ? ct_lower_decode(b, &insn) : 0;
         if (count && ct_section_is_target(b, b->pc))
             break;
-        if (room && !bad && (count == 0 || ct_section_has(b, b->pc) || !is_watched(b, b->pc)))
+        if (room && !bad && (count == 0 || ct_section_has(b, b->pc) || b->pc < b->unit_end || !is_watched(b, b->pc)))
             flow = ct_lower_insn(b, &insn);
         else
             flow = FLOW_REFUSE; /* the engine decides when the thread arrives here */
@@ -407,6 +407,7 @@ static int open_build(struct stalk_build *b, struct stalk_thread *t, uint64_t ad
     b->callouts = 0;
     b->section.description = NULL;
     b->full_branch = 0;
+    b->unit_end = 0;
     return CT_OK;
 }
 
