@@ -54,7 +54,7 @@ static int prepare_runtime(const struct ct_hooks_options *options) {
     rt->max_depth = options->max_depth ? options->max_depth : DEFAULT_DEPTH;
     for (struct ct_block *b = rt->blocks; b; b = b->next)
         ct_block_limit_depth(b, rt->max_depth);
-    return 0;
+    return ct_block_prepare(rt);
 }
 
 static const enum ct_wx_mode wx_modes[] = {

@@ -72,10 +72,9 @@
 #define CT_BLOCK_COUNTS_ALONE  0x1490 /* no other thread writes to these counts; 0: perhaps one does */
 #define CT_COUNT_SHIFT         4      /* the size of a count is this power of two */
 #define CT_COUNTERS_LIMITED    32
-/* The fast clock: slots whose address has none of these bits read the counter. The others add these bits, shifted, to
- * an earlier reading: 4 counts for each slot. */
-#define CT_CLOCK_TURN  0xf0
-#define CT_CLOCK_SHIFT 2
+/* The fast clock: slots whose address has none of these bits read the counter. The others add these bits, shifted
+ * (CT_CLOCK_SHIFT of stub_<isa>.h), to an earlier reading. */
+#define CT_CLOCK_TURN 0xf0
 
 /* The table of a recorded process: offsets of blocks from the stray block, by the highest bits of thread pointer *
  * MIX. */

@@ -86,6 +86,12 @@ void ct_plan_release(const struct ct_plan_request *request, struct ct_plan *plan
 /* The first 8 bytes of a stub with another action on the same function. */
 uint64_t ct_plan_word(const struct ct_plan_request *request, const struct ct_plan *plan);
 
+static inline enum ct_signs ct_scan_signs(uint32_t scan_flags) {
+    if (scan_flags & CT_SCAN_SIGNS_A)
+        return CT_SIGNS_A;
+    return scan_flags & CT_SCAN_SIGNS_B ? CT_SIGNS_B : CT_SIGNS_NONE;
+}
+
 void ct_shared_code_at(struct ct_shared_code *shared, uint64_t copy);
 
 #endif

@@ -302,8 +302,10 @@ static void before_thread(struct ct_block *b, uint64_t slot, const uint64_t argu
         flags = args[0];
         thread_pointer = args[TLS];
     }
-    if ((flags & thread) == thread)
-        ct_block_give_away(b, thread_pointer);
+    if ((flags & thread) != thread)
+        return;
+    ct_block_give_away(b, thread_pointer);
+    ct_os_forget_block(thread_pointer);
 }
 
 static void before_jump(struct ct_block *b, uint64_t slot, uint64_t buffer) {
@@ -465,8 +467,10 @@ uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stu
         }
     }
     /* last: functions that the listener called would take a contested block back */
-    uint64_t arguments[3];
+    uint64_t arguments[6];
     ct_cpu_first_arguments(cpu, arguments);
+    if (hook->special == CT_SPECIAL_CLONE || hook->special == CT_SPECIAL_CLONES)
+        before_thread(b, slot, arguments);
     act_on_special(b, hook->special, slot, arguments);
     return go;
 }

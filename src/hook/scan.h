@@ -24,6 +24,8 @@ enum ct_scan_flag {
     CT_SCAN_TRACES = 1 << 9,     /* begins a stack trace as the sanitizers' walk along frame pointers does */
     CT_SCAN_REALS = 1 << 11,     /* computes with floating-point numbers in vector registers */
     CT_SCAN_SYSCALLS = 1 << 12,  /* makes a system call itself */
+    CT_SCAN_SIGNS_A = 1 << 13,   /* signs its return address (arm64) ... */
+    CT_SCAN_SIGNS_B = 1 << 14,   /* ... with the other key */
 };
 
 struct ct_scan_func {

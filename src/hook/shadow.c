@@ -276,6 +276,11 @@ static bool is_tail_call(const struct ct_shadow *e, uint64_t slot) {
     return ct_frame_of_call(slot) == ct_shadow_resume(e);
 }
 
+/* Does the frame stay, when another one begins at its slot? */
+static bool is_kept(const struct ct_shadow *e, uint64_t slot) {
+    return is_tail_call(e, slot) || !ct_frame_is_taken(slot, e->ret);
+}
+
 /* A claimed entry belongs to a stub that a signal handler interrupted, unless the handler jumped away: then the frame
  * below it was left too, or is the current one. */
 static bool claimed_is_dead(struct ct_block *b, uint64_t slot) {
@@ -289,7 +294,7 @@ static bool claimed_is_dead(struct ct_block *b, uint64_t slot) {
 
 static bool is_left(struct ct_block *b, const struct ct_shadow *e, uint64_t slot) {
     uint64_t place = ct_shadow_place(e);
-    if (slot < place || (slot == place && !ct_shadow_in_flight(e) && is_tail_call(e, slot)))
+    if (slot < place || (slot == place && !ct_shadow_in_flight(e) && is_kept(e, slot)))
         return false;
     return slot == place || ct_shadow_same_stack(b, slot, place);
 }
@@ -316,7 +321,7 @@ static void close_left(struct ct_block *b, uint64_t slot) {
     if (!close_left_region(b, slot))
         return;
     while ((e = ct_stacks_newest(b, b->stacks->running)) && slot >= ct_shadow_place(e) &&
-           !(slot == ct_shadow_place(e) && is_tail_call(e, slot)))
+           !(slot == ct_shadow_place(e) && is_kept(e, slot)))
         ct_shadow_close(b, e, slot == ct_shadow_place(e));
     ct_stacks_trim(b);
 }
@@ -329,7 +334,7 @@ static void close_reused(struct ct_block *b, uint64_t slot) {
             continue;
         if (!ct_shadow_in_flight(e) && ct_shadow_resume(e) == expected)
             expected = e->ret; /* a chain of tail calls, from its end */
-        else
+        else if (ct_shadow_in_flight(e) || ct_frame_is_taken(slot, e->ret))
             ct_shadow_close(b, e, true);
     }
 }

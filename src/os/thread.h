@@ -27,6 +27,11 @@ bool ct_os_has_thread_pointer(void);
 int ct_os_set_block(void *block);
 uint64_t ct_os_get_block(void); /* a system call */
 void *ct_os_block(void);        /* one instruction; faults if there is no block */
+/* Does a new thread begin with its creator's block (x86_64)? Otherwise the block belongs to the thread pointer (arm64,
+ * where it is in memory beside what the pointer points to), and ct_os_block returns NULL where there is none. */
+bool ct_os_inherits_block(void);
+/* A thread that begins with this thread pointer finds no block: what lies there is of an ended thread, or of anybody. */
+void ct_os_forget_block(uint64_t thread_pointer);
 /* Is this the system call that sets such registers (arch_prctl)? And with this first argument, does it set ours? */
 bool ct_os_sets_bases(uint64_t call);
 bool ct_os_takes_block(uint64_t code);

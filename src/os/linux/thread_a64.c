@@ -32,7 +32,17 @@ uint64_t ct_os_get_block(void) {
 }
 
 void *ct_os_block(void) {
-    return (void *)*block_word();
+    return ct_os_has_thread_pointer() ? (void *)*block_word() : NULL;
+}
+
+bool ct_os_inherits_block(void) {
+    return false;
+}
+
+/* The creator has made the memory for the thread: it is writable. */
+void ct_os_forget_block(uint64_t thread_pointer) {
+    if (thread_pointer && !(thread_pointer & 7) && thread_pointer < CT_ADDRESS_LIMIT)
+        *(uint64_t *)(thread_pointer + CT_BLOCK_WORD_A64) = 0;
 }
 
 /* There is no such call, and no register that it could take. */
