@@ -22,15 +22,15 @@ void ct_check_take_shadow(struct stalk_build *b) {
         uint32_t word = __atomic_load_n((const uint32_t *)(b->start + at), __ATOMIC_RELAXED);
         ct_stalk_copy(b->shadow + at, &word, sizeof word);
     }
-    for (; flow == FLOW_NEXT && length + 4 <= size; length += 4) {
-        insn.address = b->start + length;
-        insn.bytes = b->shadow + length;
-        if (ct_a64_decode(ct_a64_word(insn.bytes), &insn.a64))
+    b->shadow_size = size & ~3u; /* what is decoded */
+    for (b->pc = b->start; flow == FLOW_NEXT && length + 4 <= size; length += 4, b->pc += 4) {
+        if (ct_lower_decode(b, &insn))
             break;
         flow = ct_lower_flow(&insn);
         if (flow == FLOW_REFUSE)
             break;
     }
+    b->pc = b->start;
     b->shadow_size = length;
     if (length)
         b->limit = b->start + length;

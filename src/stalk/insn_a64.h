@@ -9,6 +9,7 @@ struct stalk_insn {
     uint64_t address;
     const uint8_t *bytes;
     struct ct_a64_insn a64;
+    bool unknown; /* to the decoder; it is not a branch */
 };
 
 static inline uint8_t ct_insn_length(const struct stalk_insn *insn) {

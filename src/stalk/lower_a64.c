@@ -283,6 +283,14 @@ static void lower_syscall(struct stalk_build *b, const struct stalk_insn *insn) 
 
 /* ---- instructions ---- */
 
+/* Could one of the fields be x18? */
+static bool may_name_x18(uint32_t word) {
+    return (word & 31) == X18 || (word >> 5 & 31) == X18 || (word >> 10 & 31) == X18 || (word >> 16 & 31) == X18;
+}
+
+enum { BRANCHES_AND_SYSTEM = 5 };
+
+/* A word that the decoder does not know is of a newer processor, or traps: the copy does the same. */
 int ct_lower_decode(const struct stalk_build *b, struct stalk_insn *insn) {
     uint32_t word;
     insn->address = b->pc;
@@ -290,7 +298,15 @@ int ct_lower_decode(const struct stalk_build *b, struct stalk_insn *insn) {
     if (b->pc & 3 || b->pc >= b->limit || b->limit - b->pc < 4)
         return CT_ERR_TRUNCATED;
     ct_stalk_copy(&word, insn->bytes, sizeof word);
-    return ct_a64_decode(word, &insn->a64);
+    int status = ct_a64_decode(word, &insn->a64);
+    insn->unknown = status != CT_OK;
+    if (status && (word >> 26 & 7) != BRANCHES_AND_SYSTEM && !may_name_x18(word)) {
+        insn->a64.word = word;
+        insn->a64.kind = CT_INSN_OTHER;
+        insn->a64.what = CT_A64_PLAIN;
+        status = CT_OK;
+    }
+    return status;
 }
 
 enum stalk_flow ct_lower_flow(const struct stalk_insn *insn) {
@@ -416,7 +432,7 @@ static enum stalk_flow lower_plain(struct stalk_build *b, const struct stalk_ins
     default:
         if (insn->a64.what == CT_A64_LOAD_EXCLUSIVE)
             b->unit_end = end_of_unit(b);
-        if (!names_x18(&insn->a64))
+        if (insn->unknown || !names_x18(&insn->a64))
             ct_a64_put(out, insn->a64.word);
         else if (!replace_x18(out, &insn->a64))
             return FLOW_REFUSE;
@@ -554,8 +570,9 @@ static enum ct_stalker_insn_kind public_kind(uint8_t kind) {
 
 void ct_lower_describe(const struct stalk_insn *insn, struct ct_stalker_insn *out) {
     const struct ct_a64_insn *x = &insn->a64;
-    struct ct_a64_effects effects;
-    ct_a64_effects(x, &effects);
+    struct ct_a64_effects effects = {0, 0, false, false, false, false};
+    if (!insn->unknown)
+        ct_a64_effects(x, &effects);
     out->size = sizeof *out;
     out->address = insn->address;
     out->bytes = insn->bytes;
