@@ -342,6 +342,7 @@ static void *wait_twice(void *unused) {
 
 static void test_refused_threads(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     struct ct_stalker *stalker, *other;
     pthread_t thread;
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
