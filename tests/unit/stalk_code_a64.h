@@ -89,6 +89,38 @@ static inline void put_no_return(uint8_t *at, uint64_t target) {
 }
 enum { NO_CODE = 0xff };
 
+#define JUMP_TO_PAD(n)                                                                                                 \
+    __asm__ volatile("adr x9, 1f\n br x9\n udf #0\n 1: hint #36\n add %0, %0, #1" : "+r"(n)::"x9") /* bti j */
+#define CALL_PAD(n)                                                                                                    \
+    __asm__ volatile("adr x9, 1f\n blr x9\n b 2f\n 1: hint #34\n add %0, %0, #1\n ret\n 2:" : "+r"(n)::"x9", "x30")
+
+/* str x30, [sp, #-16]!; mov w16, #3; mov w17, #5; bl; add w0, w0, w16, lsl #3; add w0, w0, w17; ldr x30, [sp], #16;
+ * ret: x16 and x17 live across the call */
+enum { CALLER_CALL = 12, ALWAYS = 3 * 8 + 5 };
+static inline void put_caller(uint8_t *at) {
+    put_words(at,
+              (const uint32_t[]){0xf81f0ffe, 0x52800070, 0x528000b1, 0x94000000, 0x0b100c00, 0x0b110000, 0xf84107fe,
+                                 0xd65f03c0},
+              8);
+}
+static inline void set_call(uint8_t *caller, const uint8_t *target) {
+    uint32_t word = 0x94000000 | ((uint32_t)((target - (caller + CALLER_CALL)) >> 2) & 0x3ffffff);
+    __atomic_store_n((uint32_t *)(void *)(caller + CALLER_CALL), word, __ATOMIC_RELEASE);
+}
+/* adr x30, elsewhere; ret */
+enum { ELSEWHERE_SIZE = 4 };
+static inline void put_return_to(uint8_t *at, uint8_t *elsewhere) {
+    uint32_t distance = (uint32_t)((elsewhere - at) >> 2);
+    put_words(at, (const uint32_t[]){0x1000001e | distance << 5, 0xd65f03c0}, 2);
+    put_words(elsewhere, (const uint32_t[]){0xf84107fe}, 1); /* ldr x30, [sp], #16 */
+}
+static inline uint64_t jump_ahead(void) {
+    return 0x14000040;
+}
+static inline void put_bad_load(uint8_t *at) {
+    put_words(at, (const uint32_t[]){0x18000000 | 1024 << 5, 0xd65f03c0}, 2); /* ldr w0, . + 4096 */
+}
+
 #define STEPPED_PC(regs)            ((regs).pc)
 #define STEPPED_RETURN(child, regs) ((regs).regs[30])
 

@@ -83,6 +83,50 @@ static inline void put_no_return(uint8_t *at, uint64_t target) {
 }
 enum { NO_CODE = 0x06 }; /* bytes of this are no instructions */
 
+/* Jumps to, or calls, a landing pad after which one is added to `n`. */
+#define JUMP_TO_PAD(n)                                                                                                 \
+    __asm__ volatile("lea 1f(%%rip), %%rcx\n notrack jmp *%%rcx\n ud2\n 1: endbr64\n inc %0" : "+r"(n)::"rcx", "cc")
+#define CALL_PAD(n)                                                                                                    \
+    __asm__ volatile("lea -128(%%rsp), %%rsp\n lea 1f(%%rip), %%rcx\n notrack call *%%rcx\n jmp 2f\n"                  \
+                     "1: endbr64\n inc %0\n ret\n 2: lea 128(%%rsp), %%rsp"                                            \
+                     : "+r"(n)::"rcx", "cc", "memory")
+
+/* A function that calls what set_call has set last, and adds ALWAYS to its result; rcx and r11 live across the call. One
+ * store changes the target. */
+enum { CALLER_CALL = 19, ALWAYS = 3 * 8 + 5 };
+static inline void put_caller(uint8_t *at) {
+    static const uint8_t before[] = {0xb9, 3, 0, 0, 0, 0x41, 0xbb, 5, 0, 0, 0, 0x48, 0x83, 0xec, 8, 0x0f, 0x1f, 0x40, 0,
+                                     /* mov ecx, 3; mov r11d, 5; sub rsp, 8; nop */
+                                     0xe8};
+    static const uint8_t after[] = {0x48, 0x83, 0xc4, 8,    0x8d,
+                                    0x44, 0xc8, 0,                 /* add rsp, 8; lea eax, [rax + rcx * 8] */
+                                    0x42, 0x8d, 0x04, 0x18, 0xc3}; /* lea eax, [rax + r11]; ret */
+    memcpy(at, before, sizeof before);
+    memcpy(at + sizeof before + 4, after, sizeof after);
+}
+static inline void set_call(uint8_t *caller, const uint8_t *target) {
+    int32_t offset = (int32_t)(target - (caller + CALLER_CALL + 5));
+    __atomic_store_n((int32_t *)(void *)(caller + CALLER_CALL + 1), offset, __ATOMIC_RELEASE);
+}
+/* A callee that returns elsewhere, in place of its caller: ELSEWHERE_SIZE bytes are there already. */
+enum { ELSEWHERE_SIZE = 4 };
+static inline void put_return_to(uint8_t *at, uint8_t *elsewhere) {
+    /* lea rax, [rip + elsewhere]; mov [rsp], rax; ret */
+    static const uint8_t leaf[] = {0x48, 0x8d, 0x05, 0, 0, 0, 0, 0x48, 0x89, 0x04, 0x24, 0xc3};
+    int32_t offset = (int32_t)(elsewhere - (at + 7));
+    memcpy(at, leaf, sizeof leaf);
+    memcpy(at + 3, &offset, sizeof offset);
+    memcpy(elsewhere, "\x48\x83\xc4\x08", ELSEWHERE_SIZE); /* add rsp, 8 */
+}
+/* The first bytes of a function that jumps 256 bytes ahead. */
+static inline uint64_t jump_ahead(void) {
+    return 0xfbe9;
+}
+/* Loads from an address that is not mapped, which is at + 4096 for some machines, and returns. */
+static inline void put_bad_load(uint8_t *at) {
+    memcpy(at, "\x8b\x04\x25\0\0\0\0\xc3", 8); /* mov eax, [0]; ret */
+}
+
 /* Of struct user_regs_struct: where a function returns to when it has just been entered. */
 #define STEPPED_PC(regs)            ((regs).rip)
 #define STEPPED_RETURN(child, regs) ((uint64_t)ptrace(PTRACE_PEEKDATA, child, (regs).rsp, 0))

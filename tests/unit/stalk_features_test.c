@@ -470,8 +470,7 @@ static void set(struct changing *c, int value) {
 }
 
 static void make_changing(struct changing *c) {
-    c->code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(c->code != MAP_FAILED);
+    c->code = map_code(4096);
     c->function = (int (*)(void))(void *)c->code;
 }
 
@@ -582,8 +581,7 @@ static void jump_away(void) {
 
 static void test_no_return(void **state) {
     (void)state;
-    uint8_t *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(pages != MAP_FAILED);
+    uint8_t *pages = map_code(8192);
     munmap(pages + 4096, 4096);
     memset(pages, NO_CODE, 4096);
     for (int place = 0; place < 2; place++)

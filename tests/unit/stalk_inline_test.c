@@ -128,8 +128,7 @@ static void write_target(uint8_t *at, unsigned value) {
 }
 
 static uint8_t *make_targets(function **list) {
-    uint8_t *pages = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(pages != MAP_FAILED);
+    uint8_t *pages = map_code(3 * PAGE);
     for (unsigned i = 0; i < 3; i++) {
         write_target(pages + i * PAGE, i * 1000);
         list[i] = (function *)(void *)(pages + i * PAGE);

@@ -374,7 +374,7 @@ static void test_changed_by_another(void **state) {
     (void)state;
     struct ct_stalker *stalker;
     pthread_t thread;
-    changing = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    changing = map_code(4096);
     put_value(changing);
     int (*function)(void) = (int (*)(void))(void *)changing;
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
