@@ -110,6 +110,8 @@ static uint64_t leave_at(struct stalk_thread *t, uint64_t code, bool interrupted
     regs.pc = code;
     if (interrupted)
         ct_stalk_area_back(t);
+    else
+        ct_stalk_resumable(regs.gpr, a);
     (void)ct_stalk_recover(t, &regs, false);
     take_stub_back(t, &regs);
     regs.pc = ct_stalk_section_again(t->cache, regs.pc);

@@ -4,6 +4,7 @@
  * A direct branch is linked by storing one word, which is b or nop before and after: threads may be running the code
  * meanwhile. An indirect one is linked by one 8-byte store into the table. Owner: the holder of the Stalker's lock. */
 #include "stalk/link.h"
+#include "os/linux/registers_a64.h"
 #include "os/os.h"
 #include "stalk/cache.h"
 #include "stalk/emit_a64.h"
@@ -511,6 +512,14 @@ bool ct_stalk_is_setjmp(uint64_t address) {
         if (address && address == ct_stalk_functions[i])
             return true;
     return false;
+}
+
+/* What leave_at() finds in the area as x18 is the register's value where the thread was stopped. */
+void ct_stalk_redirect(struct ct_registers *regs, struct stalk_area *area) {
+    struct ct_registers_a64 *r = ct_registers_as_a64(regs);
+    area->gpr[X17] = r->x[X17];
+    area->gpr[X18] = r->x[X18];
+    r->x[X18] = (uint64_t)area;
 }
 
 void ct_stalk_machine_find(struct stalk_machine *machine) {

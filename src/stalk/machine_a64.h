@@ -72,6 +72,11 @@ static inline uint64_t ct_stalk_cpu_store(const struct stalk_cpu *cpu, uint64_t 
     return cpu->a64.pc;
 }
 
+struct stalk_area;
+static inline void ct_stalk_resumable(uint64_t *gpr, const struct stalk_area *area) {
+    gpr[STALK_X18] = (uint64_t)area;
+}
+
 struct stalk_thread;
 /* The thread leaves the engine for `to`: returns code that goes there with all registers, or translated code as it
  * is. */

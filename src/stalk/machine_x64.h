@@ -71,6 +71,12 @@ static inline uint64_t ct_stalk_cpu_store(const struct stalk_cpu *cpu, uint64_t 
     return cpu->x64.pc;
 }
 
+struct stalk_area;
+/* Registers of the program become those that translated code continues with. */
+static inline void ct_stalk_resumable(uint64_t *gpr, const struct stalk_area *area) {
+    (void)gpr, (void)area;
+}
+
 struct stalk_thread;
 /* The thread leaves the engine for `to`: returns code that goes there. */
 static inline uint64_t ct_stalk_way_out(struct stalk_thread *t, uint64_t to) {
