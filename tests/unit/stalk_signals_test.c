@@ -175,14 +175,6 @@ static void test_context(void **state) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
-static volatile int traps;
-
-static void on_trap(int signal, siginfo_t *info, void *context) {
-    (void)signal, (void)info;
-    fault_pc = *context_pc(context);
-    traps++;
-}
-
 static int stop_status;
 
 static void stopped(void *user, int tid, int status) {
@@ -191,6 +183,14 @@ static void stopped(void *user, int tid, int status) {
 }
 
 #if defined __x86_64__
+static volatile int traps;
+
+static void on_trap(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    fault_pc = *context_pc(context);
+    traps++;
+}
+
 /* int3 and the other kernel entry are executed; a far return ends following, and the program goes on. */
 static void test_odd_instructions(void **state) {
     (void)state;
@@ -340,7 +340,7 @@ static void test_system_calls(void **state) {
     char got = 0;
     ssize_t size = read(ends[0], &got, 1); /* restarted after each tick */
     int status = 0;
-    pid_t waited;
+    volatile pid_t waited;
     while ((waited = waitpid(child, &status, 0)) < 0 && errno == EINTR)
         ;
     set_timer(0);
