@@ -496,12 +496,20 @@ uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resu
 
 /* ---- the program's code ---- */
 
+/* bti, a signature, or a frame: no call returns to that, though one that never returns may be before it. */
+static bool begins_function(uint64_t address) {
+    struct ct_a64_insn x;
+    uint32_t word = ct_a64_word((const uint8_t *)address);
+    return !ct_a64_decode(word, &x) && (x.kind == CT_INSN_LANDING || x.what == CT_A64_SIGN ||
+                                        (word & 0xffc07fff) == 0xa9807bfd); /* stp x29, x30, [sp, #-n]! */
+}
+
 bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address) {
     uint64_t end;
     bool changes;
     struct ct_a64_insn x;
     if (address & 3 || !ct_stalk_executable(s, address, &end, &changes) ||
-        !ct_stalk_executable(s, address - 4, &end, &changes))
+        !ct_stalk_executable(s, address - 4, &end, &changes) || begins_function(address))
         return false;
     return !ct_a64_decode(ct_a64_word((const uint8_t *)(address - 4)), &x) &&
            (x.kind == CT_INSN_CALL || x.kind == CT_INSN_CALL_INDIRECT);

@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { STALK_REGISTERS = 32, STALK_X18 = 18, STALK_LR = 30, STALK_SP = 31 }; /* x0 to x30, sp */
+/* x0 to x30, sp */
+enum { STALK_REGISTERS = 32, STALK_X18 = 18, STALK_LR = 30, STALK_SP = 31, STALK_RETURN_IN_REGISTER = 1 };
 
 #define STALK_NEIGHBOURS  (32ull << 20) /* how far around an address its region reaches */
 #define STALK_TABLE_ALIGN (1u << 19)    /* lowered code inserts an index into the address of its table */

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { STALK_REGISTERS = 16 }; /* in hardware numbering */
+enum { STALK_REGISTERS = 16, STALK_RETURN_IN_REGISTER = 0 }; /* in hardware numbering */
 
 #define STALK_NEIGHBOURS  (192ull << 20) /* how far around an address its region reaches */
 #define STALK_TABLE_ALIGN 1u
