@@ -152,6 +152,10 @@ void ct_json_bool(struct ct_json *json, const char *key, bool value) {
     put_plain(json, key, value ? "true" : "false");
 }
 
+void ct_json_null(struct ct_json *json, const char *key) {
+    put_plain(json, key, "null");
+}
+
 void ct_json_free(struct ct_json *json) {
     free(json->text);
     *json = (struct ct_json){0};

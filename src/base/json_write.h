@@ -24,6 +24,7 @@ void ct_json_number(struct ct_json *json, const char *key, uint64_t value);
 void ct_json_signed(struct ct_json *json, const char *key, int64_t value);
 void ct_json_real(struct ct_json *json, const char *key, double value);
 void ct_json_bool(struct ct_json *json, const char *key, bool value);
+void ct_json_null(struct ct_json *json, const char *key);
 void ct_json_free(struct ct_json *json);
 
 #endif

@@ -231,6 +231,15 @@ static void claim_share(struct ct_drain *d, struct ct_drain_chunk *list, const s
             (void)claim(d, &list[i]);
 }
 
+/* Nobody takes them, because the thread is not known: the agent may drop them again. */
+static void give_back(struct ct_drain *d, struct ct_drain_chunk *list, const struct ct_drain_turn *turn) {
+    for (size_t i = turn->next; i < turn->next + turn->share; i++)
+        if (is_ours(&list[i]))
+            (void)ct_lane_change_word(
+                d->lane, list[i].chunk, list[i].word,
+                CT_CHUNK_WORD(CT_CHUNK_FULL, CT_CHUNK_DRAINED(list[i].word), CT_CHUNK_GENERATION(list[i].word)));
+}
+
 /* `left`: the thread has moved on to another chunk. */
 static enum outcome take_chunk(struct ct_drain *d, struct ct_drain_thread *t, struct ct_drain_chunk *f, bool left) {
     if (is_pass_over(d))
@@ -295,6 +304,8 @@ static void take_share(struct ct_drain *d, struct ct_drain_chunk *list, struct c
             d->held_up = true;
         }
         flush_thread(d, t);
+    } else {
+        give_back(d, list, turn);
     }
     turn->next = end;
 }

@@ -121,6 +121,7 @@ struct ct_block *ct_block_map(struct ct_runtime *rt) {
 }
 
 struct ct_block *ct_block_make_stray(struct ct_runtime *rt) {
+    ct_os_learn_jumps();
     struct ct_block *b = ct_block_map(rt);
     if (!b)
         return NULL;
@@ -133,6 +134,8 @@ struct ct_block *ct_block_make_stray(struct ct_runtime *rt) {
 
 /* From now on nobody finds the block by its thread pointer. */
 static void forget_pointer(struct ct_block *b) {
+    if (b->thread_pointer != CT_OWNER_ATTENTION)
+        b->former_pointer = b->thread_pointer;
     b->thread_pointer = CT_OWNER_ATTENTION;
     refresh_owner(b);
 }

@@ -16,6 +16,11 @@ bool ct_exposed_is_walked(struct ct_block *b, uint64_t slot, const struct ct_hoo
 
 /* ---- exposed_<isa>.c ---- */
 
+/* Is the frame's return address, ours or the real one, where it must be? `low`: the frame's stack can be read from here
+ * on; 0: the kernel is asked. */
+enum ct_frame_look { CT_FRAME_GONE, CT_FRAME_THERE, CT_FRAME_UNREADABLE };
+enum ct_frame_look ct_exposed_look(struct ct_block *b, const struct ct_shadow *e, uint64_t low);
+
 /* Memory for a block whose shadow stack has this many entries. */
 size_t ct_exposed_bytes(size_t entries);
 void ct_exposed_place(struct ct_block *b, void *memory, size_t entries);

@@ -12,7 +12,6 @@
 #include "os/os.h"
 #include "os/thread.h"
 
-#define ADDRESS_BITS  48
 #define SIGNAL_STACKS 4u
 /* Of a signal frame: 24 bytes after pc comes the first record, of the vector registers, with its number and size. */
 #define VECTOR_RECORD 0x0000021046508001ull
@@ -135,13 +134,12 @@ static void reverse(struct ct_exposed *first, struct ct_exposed *end) {
 }
 
 static void search_range(struct ct_block *b, uint64_t from, uint64_t to) {
-    const uint64_t mask = (1ull << ADDRESS_BITS) - 1;
     struct search s;
     uint32_t first = b->exposed_count;
     if (from >= to || !begin_search(&s, b))
         return;
     for (uint64_t *place = (uint64_t *)((from + 7) & ~7ull); (uint64_t)place < to; place++) {
-        uint64_t resume = *place & mask;
+        uint64_t resume = ct_frame_plain(*place);
         if (resume < s.low || resume > s.high)
             continue;
         const struct ct_shadow *e = find_frame(&s, (uint64_t)place, resume);
@@ -182,6 +180,30 @@ void ct_exposed_put(struct ct_block *b, uint64_t sp, uint64_t high) {
     sp = interrupted_sp(sp);
     if (sp && ct_shadow_at_home(b, sp))
         search_range(b, sp, search_end(b, sp, high));
+}
+
+/* Is the address in one of these words? */
+static bool is_in(const struct ct_block *b, const struct ct_shadow *e, const uint64_t *from, const uint64_t *to) {
+    enum ct_signs signs = signs_of(b, e);
+    uint64_t resume = ct_shadow_resume(e), signed_ = signs ? sign(signs, resume, e->slot + 8) : resume;
+    for (; from < to; from++)
+        if (*from == resume || *from == signed_)
+            return true;
+    return false;
+}
+
+/* A function that has called another one has saved its return address below its slot. */
+enum ct_frame_look ct_exposed_look(struct ct_block *b, const struct ct_shadow *e, uint64_t low) {
+    enum { LOOK = 256 };
+    uint64_t words[LOOK], from = e->slot + 8 - sizeof words;
+    for (uint32_t i = 0; i < b->exposed_count; i++)
+        if (b->exposed[i].slot == e->slot)
+            return CT_FRAME_THERE;
+    if (low)
+        return is_in(b, e, (const uint64_t *)low, (const uint64_t *)(e->slot + 8)) ? CT_FRAME_THERE : CT_FRAME_GONE;
+    if (ct_os_peek(from, words, sizeof words))
+        return CT_FRAME_UNREADABLE;
+    return is_in(b, e, words, words + LOOK) ? CT_FRAME_THERE : CT_FRAME_GONE;
 }
 
 /* ---- back ---- */

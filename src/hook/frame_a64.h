@@ -20,10 +20,9 @@ static inline uint64_t ct_frame_of_return(uint64_t slot) {
     return *(const uint64_t *)slot;
 }
 
-/* It may be anywhere in the frame, and in a register. */
-static inline bool ct_frame_read(uint64_t slot, bool mapped, uint64_t *address) {
-    (void)slot, (void)mapped, (void)address;
-    return false;
+/* Of programs that do not ask for 52-bit addresses. */
+static inline uint64_t ct_frame_plain(uint64_t address) {
+    return address & ((UINT64_C(1) << 48) - 1);
 }
 
 /* A function may keep its return address in a register and call others without a frame of its own. If the other one

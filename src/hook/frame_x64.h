@@ -21,15 +21,8 @@ static inline uint64_t ct_frame_of_return(uint64_t slot) {
     return *(const uint64_t *)slot;
 }
 
-static inline bool ct_frame_read(uint64_t slot, bool mapped, uint64_t *address) {
-    if (!mapped)
-        return !ct_os_peek(slot, address, sizeof *address);
-    *address = *(const uint64_t *)slot;
-    return true;
-}
-
-static inline void ct_frame_write(uint64_t slot, uint64_t address) {
-    *(uint64_t *)slot = address;
+static inline uint64_t ct_frame_plain(uint64_t address) {
+    return address;
 }
 
 /* Its return address is overwritten. */

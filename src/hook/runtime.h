@@ -210,6 +210,7 @@ struct ct_block {
     /* Real addresses that are on the stack in place of stubs' (exposed_a64.c). */
     uint32_t exposed_count, exposed_limit;
     struct ct_exposed *exposed;
+    uint64_t former_pointer; /* the thread pointer of the ended thread, once another one has it */
 };
 
 _Static_assert(CT_BLOCK_GUEST_END <= CT_BLOCK_TOP || sizeof(struct ct_block) <= CT_BLOCK_GUEST, "room for the Stalker");
@@ -431,8 +432,8 @@ uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot);
 
 /* ---- frames of listeners that were left unseen (left.c) ---- */
 
-/* Of the calling thread: `slot` is that of its innermost frame, which is not hooked. */
-void ct_left_report_own(struct ct_block *b, uint64_t slot);
+/* Of the calling thread: `slot` is that of its innermost frame, which is not hooked, and returns to `address`. */
+void ct_left_report_own(struct ct_block *b, uint64_t slot, uint64_t address);
 /* Of a thread that has ended: on_leave runs on the calling thread. */
 void ct_left_report_ended(struct ct_block *b);
 

@@ -95,7 +95,7 @@ void ct_set_publish(struct ct_hooks *set, const struct ct_hook_record *record, c
         .flavor = (uint8_t)record->request.action,
         .special = (uint8_t)record->request.special,
         .entry_only = record->request.entry_only != CT_HOOK_ENTRY_ONLY_NONE,
-        .signs = (uint8_t)ct_scan_signs(record->request.scan_flags),
+        .signs = record->plan.signs,
     };
     if (listener) {
         e->listener.on_call = listener->on_call;

@@ -85,10 +85,11 @@ static uint64_t search_home(uint64_t block, uint64_t unused) {
     (void)unused;
     struct ct_block *b = (struct ct_block *)block;
     bool main = b->tid == b->pid;
-    struct stack_search s = {.address = main ? 0 : b->thread_pointer, .low = 1, .high = 1};
+    uint64_t pointer = b->thread_pointer == CT_OWNER_ATTENTION ? b->former_pointer : b->thread_pointer;
+    struct stack_search s = {.address = main ? 0 : pointer, .low = 1, .high = 1};
     ct_os_each_map(find_stack, &s);
     b->home_low = s.low;
-    b->home_high = main || s.high == 1 ? s.high : b->thread_pointer;
+    b->home_high = main || s.high == 1 ? s.high : pointer;
     /* A main stack grows down: what lies between it and the next mapping belongs to it. */
     if (s.high - s.low > 1 && main)
         b->home_low = s.below + 1;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What hooked calls need on arm64 and do not have yet: faults in stubs, the switch to the other form of the shared
- * code. */
+/* What hooked calls need on arm64 and do not have yet: faults in stubs. */
 #include "abi/boot_abi.h"
 #include "hook/fault.h"
 
@@ -46,11 +45,4 @@ void ct_fault_take(struct ct_runtime *rt) {
 
 void ct_fault_sigaction(bool own_table, uint64_t signal, uint64_t *new_action, uint64_t *old_action) {
     (void)own_table, (void)signal, (void)new_action, (void)old_action;
-}
-
-/* ---- runtime.h ---- */
-
-bool ct_switch_word(unsigned i, uint64_t *offset, uint64_t *word) {
-    (void)i, (void)offset, (void)word;
-    return false;
 }

@@ -40,6 +40,8 @@ bool ct_os_has_gsbase(void);
 
 /* The stack pointer that longjmp sets from this jmp_buf. Makes no system call: the program may have forbidden it. */
 uint64_t ct_os_jump_target(uint64_t jump_buffer);
+/* Finds out what the function above needs to know. */
+void ct_os_learn_jumps(void);
 
 /* The signal stack that the thread runs on right now. False: it runs on another stack. */
 bool ct_os_on_signal_stack(uint64_t *low, uint64_t *high);

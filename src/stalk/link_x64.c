@@ -8,6 +8,7 @@
 #include "stalk/cache.h"
 #include "stalk/emit_x64.h"
 #include "stalk/engine.h"
+#include "stalk/flags_x64.h"
 #include "stalk/memory.h"
 #include "stalk/stalker.h"
 #include "stalk/unwind.h"
@@ -237,6 +238,62 @@ void ct_stalk_unlink(struct stalk_cache *c, uint32_t id) {
     set_exit(e, e->stub);
 }
 
+/* The difference to the address is zero exactly if that of the lower half is zero, and then that of the upper half. */
+static uint64_t emit_exact_return(struct ct_code_buf *out, const struct ct_stalker *s, uint64_t address,
+                                  uint64_t collide) {
+    if (s->machine.quick_loop)
+        ct_x64_emit_jmp(out, collide);
+    uint64_t start = ct_code_here(out), low = (uint64_t)(int64_t)(int32_t)(0 - (uint32_t)address);
+    uint64_t high = 0 - ((address + low) >> 32) + s->machine.quick_loop;
+    ct_code_byte(out, 0x59); /* pop rcx */
+    if (s->machine.has_rorx && (uint64_t)(int64_t)(int32_t)high == high) {
+        CT_X64_BYTES(out, 0x48, 0x8d, 0x89); /* lea rcx, [rcx - lower half] */
+        ct_code_u32(out, (uint32_t)low);
+        CT_X64_BYTES(out, 0xc4, 0xe3, 0xfb, 0xf0, 0xc9, 32, /* rorx rcx, rcx, 32 */
+                     0x48, 0x8d, 0x89);                     /* lea rcx, [rcx - upper half] */
+        ct_code_u32(out, (uint32_t)high);
+    } else {
+        gs_store(out, CT_X64_R11, CT_AREA_R11);
+        CT_X64_BYTES(out, 0x49, 0xbb); /* mov r11, -address */
+        ct_code_u64(out, 0 - address);
+        CT_X64_BYTES(out, 0x4a, 0x8d, 0x4c, 0x19, s->machine.quick_loop); /* lea rcx, [rcx + r11] */
+        gs_load(out, CT_X64_R11, CT_AREA_R11);
+    }
+    if (s->machine.quick_loop) {
+        CT_X64_BYTES(out, 0xe2, (uint8_t)(start - 5 - (ct_code_here(out) + 2))); /* loop to the jump */
+    } else {
+        CT_X64_BYTES(out, 0xe3, 0x05); /* jrcxz over the jump */
+        ct_x64_emit_jmp(out, collide);
+    }
+    gs_load(out, CT_X64_RCX, CT_AREA_RCX);
+    return start;
+}
+
+/* For code that overwrites the flags. */
+static uint64_t emit_quick_return(struct ct_code_buf *out, uint64_t address, uint64_t miss) {
+    uint64_t start = ct_code_here(out);
+    if (ct_x64_reaches(start + 7, address)) {
+        CT_X64_BYTES(out, 0x48, 0x8d, 0x0d); /* lea rcx, [rip + address] */
+        ct_code_u32(out, (uint32_t)(address - (start + 7)));
+    } else {
+        CT_X64_BYTES(out, 0x48, 0xb9); /* mov rcx, address */
+        ct_code_u64(out, address);
+    }
+    CT_X64_BYTES(out, 0x48, 0x39, 0x0c, 0x24, /* cmp [rsp], rcx */
+                 0x0f, 0x85);                 /* jne miss */
+    ct_code_u32(out, (uint32_t)(miss - (ct_code_here(out) + 4)));
+    ct_code_byte(out, 0x59); /* pop rcx */
+    gs_load(out, CT_X64_RCX, CT_AREA_RCX);
+    return start;
+}
+
+uint64_t ct_stalk_emit_return(struct ct_code_buf *out, const struct stalk_region *r, uint64_t address,
+                              bool spoils_flags) {
+    if (spoils_flags)
+        return emit_quick_return(out, address, ct_stalk_helper(r, ct_stalk_return_miss));
+    return emit_exact_return(out, r->cache->stalker, address, ct_stalk_helper(r, ct_stalk_return_collide));
+}
+
 /* Makes a way into an entry that was made without one for indirect branches, or for returns. 0: out of memory. */
 static uint64_t make_way_in(struct stalk_cache *c, const struct stalk_entry *e, bool returns) {
     uint8_t bytes[96];
@@ -247,7 +304,7 @@ static uint64_t make_way_in(struct stalk_cache *c, const struct stalk_entry *e, 
         return 0;
     code.address = run;
     if (returns)
-        start = emit_return_way(&code, c->stalker, e->address, ct_stalk_helper(r, ct_stalk_return_collide));
+        start = ct_stalk_emit_return(&code, r, e->address, e->spoils_flags);
     else
         start = emit_way_in(&code, c->stalker, e->address, ct_stalk_helper(r, ct_stalk_collide));
     ct_x64_emit_jmp(&code, e->code);
@@ -262,8 +319,12 @@ void ct_stalk_publish(struct stalk_cache *c, struct stalk_entry *e) {
 }
 
 void ct_stalk_publish_return(struct stalk_cache *c, struct stalk_entry *e) {
-    if (!e->returns)
+    bool spoils = e->returns ? e->spoils_flags : ct_flags_unused_by(e);
+    spoils = spoils && !ct_flags_kept(c->stalker, e->address);
+    if (!e->returns || spoils != e->spoils_flags) {
+        e->spoils_flags = spoils;
         e->returns = make_way_in(c, e, true);
+    }
     if (e->returns)
         __atomic_store_n(&c->return_table[ct_stalk_return_index(c->stalker, e->address)], e->returns, __ATOMIC_RELEASE);
 }

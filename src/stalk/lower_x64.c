@@ -15,6 +15,7 @@
 #include "stalk/emit_x64.h"
 #include "stalk/engine.h"
 #include "stalk/events.h"
+#include "stalk/flags_x64.h"
 #include "stalk/memory.h"
 #include "stalk/translate.h"
 
@@ -79,9 +80,9 @@ static void emit_table_jump(struct stalk_build *b) {
 void ct_lower_begin(struct stalk_build *b) {
     if (b->way == WAY_IN_INDIRECT)
         b->way_in = emit_way_in(&b->out, b->cache->stalker, b->start, ct_stalk_helper(b->region, ct_stalk_collide));
+    b->spoils_flags = b->way == WAY_IN_RETURN && !ct_flags_kept(b->cache->stalker, b->start) && ct_flags_unused_here(b);
     if (b->way == WAY_IN_RETURN)
-        b->way_in =
-            emit_return_way(&b->out, b->cache->stalker, b->start, ct_stalk_helper(b->region, ct_stalk_return_collide));
+        b->way_in = ct_stalk_emit_return(&b->out, b->region, b->start, b->spoils_flags);
     b->body = b->piece_from = b->out.length;
 }
 
@@ -317,6 +318,7 @@ static void lower_call(struct stalk_build *b, const struct stalk_insn *insn) {
     b->end_kind = CT_STALKER_END_CALL;
     direct_call_event(b, insn, target);
     push_return(b, insn->address + insn->x64.length);
+    ct_flags_note_call(b, insn->address + insn->x64.length);
     ct_lower_jump(b, target, CT_STALKER_END_CALL);
     emit_full(b);
 }
@@ -337,6 +339,7 @@ static void lower_indirect(struct stalk_build *b, const struct stalk_insn *insn)
     if (call) {
         indirect_call_event(b, insn);
         push_return(b, insn->address + insn->x64.length);
+        ct_flags_note_call(b, insn->address + insn->x64.length);
     }
     gs_store(&b->out, CT_X64_R11, CT_AREA_R11);
     if (b->cache->stalker->inline_entries)
@@ -357,9 +360,10 @@ static void lower_return(struct stalk_build *b, const struct stalk_insn *insn) {
     } else {
         gs_store(out, CT_X64_RCX, CT_AREA_RCX);
     }
-    if (more) {                  /* it drops bytes above the return address: done as an indirect jump */
-        ct_code_byte(out, 0x59); /* pop rcx */
-        ct_x64_emit_add_rsp(out, more);
+    if (more || ct_flags_pushed_here(b)) { /* it drops bytes above the return address, or is a jump */
+        ct_code_byte(out, 0x59);           /* pop rcx */
+        if (more)
+            ct_x64_emit_add_rsp(out, more);
         gs_store(out, CT_X64_R11, CT_AREA_R11);
         emit_table_jump(b);
     } else {
@@ -406,6 +410,7 @@ enum stalk_flow ct_lower_insn(struct stalk_build *b, const struct stalk_insn *in
     enum stalk_flow flow = ct_lower_flow(insn);
     if (flow == FLOW_REFUSE)
         return flow;
+    ct_flags_watch_stack(b, insn);
     switch (insn->x64.kind) {
     case CT_INSN_JMP:
         b->end_kind = CT_STALKER_END_JUMP;

@@ -85,6 +85,10 @@ static bool step_other(struct machine *m) {
         m->r->gpr[reg_of(x)] = x->opcode == 0xb7 ? *(const uint16_t *)at : *(const uint8_t *)at;
         return true;
     }
+    if (x->map == 1 && x->kind == CT_INSN_JCC) { /* jne */
+        m->r->pc = m->r->flags & CT_X64_ZF ? m->r->pc + x->length : ct_x64_target(x, m->r->pc);
+        return true;
+    }
     if (x->map == 1 && x->opcode == 0x31) {
         read_counter(m);
         return true;
@@ -106,6 +110,10 @@ static bool step_insn(struct machine *m) {
             store(at, m->r->gpr[reg_of(x)], wide);
         else
             set_reg(m, rm_of(x), m->r->gpr[reg_of(x)]);
+        break;
+    case 0x39: /* cmp, where the program does not need the flags */
+        m->r->flags &= ~(uint64_t)CT_X64_ZF;
+        m->r->flags |= load(at, true) == m->r->gpr[reg_of(x)] ? CT_X64_ZF : 0;
         break;
     case 0x8b:
         set_reg(m, reg_of(x), m->has_mem ? load(at, wide) : m->r->gpr[rm_of(x)]);

@@ -12,6 +12,7 @@
 #include "abi/event.h"
 #include "drain/drain.h"
 #include "drain/times.h"
+#include "random_util.h"
 #include "trace/packed_block.h"
 #include "trace/packed_columns.h"
 
@@ -24,10 +25,7 @@ static uint64_t function_ids[HOOKS];
 static uint64_t state = 0x9e3779b97f4a7c15u;
 
 static uint32_t pick(uint32_t limit) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 33) % limit;
+    return (uint32_t)(random_next(&state) >> 33) % limit;
 }
 
 /* ---- events ---- */

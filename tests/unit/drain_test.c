@@ -554,6 +554,8 @@ static void test_threads_that_never_were(void **state) {
     finish();
     assert_true(f.drain.statistics.threads_seen >= 20);
     assert_true(f.drain.statistics.threads_seen <= 20 + 16 + (threads_made() - before));
+    assert_int_equal(lane_chunks_in(&f, CT_CHUNK_DRAINING), 0); /* what is not taken can be dropped */
+    assert_true(lane_chunks_in(&f, CT_CHUNK_FULL) > 0);
 }
 
 /* A target that submits its chunk again and again does not keep the drain from ending. */

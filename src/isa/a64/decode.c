@@ -4,7 +4,7 @@
 
 #include "contrail/status.h"
 
-static const uint8_t fields[FIELDS] = {0, 5, 10, 16};
+static const uint8_t fields[FIELDS] = {0, 5, 10, 16}; /* where they are in the word */
 
 static int64_t sign_extend(uint64_t value, unsigned bits) {
     return (int64_t)(value << (64 - bits)) >> (64 - bits);
@@ -49,24 +49,49 @@ bool ct_a64_bitmask(uint32_t word, uint64_t *value) {
     return true;
 }
 
+static bool are_distinct(uint32_t word, bool zero) {
+    unsigned d = word & 31, n = word >> 5 & 31, s = word >> 16 & 31;
+    return d != n && d != s && n != s && d != 31 && n != 31 && (zero || s != 31);
+}
+
 static bool is_valid(uint32_t word, unsigned flags) {
     uint64_t unused;
     if (flags & FORM_BITMASK)
         return ct_a64_bitmask(word, &unused);
+    if (flags & FORM_ZMASK)
+        return ct_a64_bitmask(ct_a64_zmask_word(word), &unused);
+    if (flags & FORM_DISTINCT)
+        return are_distinct(word, flags & FORM_ZERO);
     if (flags & FORM_EIGHT)
         return !(word & 1) && (word & 31) <= 22;
     return true;
 }
 
+/* The test that a word passes; 0: it passes none. */
+static unsigned find_row(uint32_t word) {
+    for (unsigned cell = ct_a64_decode_cells[0];;) {
+        while (cell & CELL_NODE)
+            cell = ct_a64_child(ct_a64_decode_cells, cell, word);
+        const struct ct_a64_test *test = &ct_a64_decode_tests[cell];
+        if (!cell || (word & test->mask) == test->value)
+            return cell;
+        cell = test->next;
+    }
+}
+
+static const struct ct_a64_form *form_of(unsigned row) {
+    return &ct_a64_forms[ct_a64_decode_tests[row].form];
+}
+
 int ct_a64_decode(uint32_t word, struct ct_a64_insn *insn) {
-    unsigned found = ct_a64_find(ct_a64_decode_cells, ct_a64_decode_tests, word);
-    const struct ct_a64_form *form = &ct_a64_forms[found];
-    if (!found || !is_valid(word, form->flags))
+    unsigned row = find_row(word);
+    const struct ct_a64_form *form = form_of(row);
+    if (!ct_a64_decode_tests[row].form || !is_valid(word, form->flags))
         return CT_ERR_BAD_INSTRUCTION;
     insn->word = word;
     insn->kind = form->kind;
     insn->what = form->what;
-    insn->form = (uint16_t)found;
+    insn->row = (uint16_t)row;
     insn->imm = distance(word, form->imm);
     return 0;
 }
@@ -82,8 +107,15 @@ static uint32_t field_mask(uint32_t word, const struct ct_a64_form *form, unsign
     return form->special >> i & 1 ? mask : mask & ~(UINT32_C(1) << CT_A64_ZR);
 }
 
+/* The register that counts slices of SME's array. */
+static uint32_t index_mask(uint32_t word, unsigned flags) {
+    if (!(flags & (FORM_INDEX | FORM_INDEX_16)))
+        return 0;
+    return UINT32_C(1) << (12 + (word >> (flags & FORM_INDEX ? 13 : 16) & 3));
+}
+
 void ct_a64_effects(const struct ct_a64_insn *insn, struct ct_a64_effects *effects) {
-    const struct ct_a64_form *form = &ct_a64_forms[insn->form];
+    const struct ct_a64_form *form = form_of(insn->row);
     uint32_t read = ct_a64_implicits[form->implicit].read, written = ct_a64_implicits[form->implicit].written;
     for (unsigned i = 0; i < FIELDS; i++) {
         if (form->access >> i & 1)
@@ -91,7 +123,7 @@ void ct_a64_effects(const struct ct_a64_insn *insn, struct ct_a64_effects *effec
         if (form->access >> 4 >> i & 1)
             written |= field_mask(insn->word, form, i);
     }
-    effects->regs_read = read;
+    effects->regs_read = read | index_mask(insn->word, form->flags);
     effects->regs_written = written;
     effects->flags_read = form->flags & FORM_FLAGS_READ;
     effects->flags_written = form->flags & FORM_FLAGS_WRITTEN;
@@ -100,10 +132,10 @@ void ct_a64_effects(const struct ct_a64_insn *insn, struct ct_a64_effects *effec
 }
 
 bool ct_a64_rename(const struct ct_a64_insn *insn, unsigned from, unsigned to, uint32_t *word) {
-    const struct ct_a64_form *form = &ct_a64_forms[insn->form];
+    const struct ct_a64_form *form = form_of(insn->row);
     const struct ct_a64_implicit *implicit = &ct_a64_implicits[form->implicit];
     uint32_t bit = UINT32_C(1) << from, renamed = insn->word;
-    if ((implicit->read | implicit->written) & bit)
+    if ((implicit->read | implicit->written | index_mask(insn->word, form->flags)) & bit)
         return false;
     for (unsigned i = 0; i < FIELDS; i++) {
         unsigned used = (form->access | form->access >> 4) >> i & 1;

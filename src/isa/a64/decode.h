@@ -40,10 +40,10 @@ enum ct_a64_what {
 
 struct ct_a64_insn {
     uint32_t word;
-    uint8_t kind;  /* enum ct_insn_kind */
-    uint8_t what;  /* enum ct_a64_what */
-    uint16_t form; /* private to the decoder: key for ct_a64_effects and ct_a64_text */
-    int64_t imm;   /* distance of a direct branch, adr or literal; of adrp from the start of its own page */
+    uint8_t kind; /* enum ct_insn_kind */
+    uint8_t what; /* enum ct_a64_what */
+    uint16_t row; /* private to the decoder: key for ct_a64_effects and ct_a64_text */
+    int64_t imm;  /* distance of a direct branch, adr or literal; of adrp from the start of its own page */
 };
 
 /* 0, or CT_ERR_BAD_INSTRUCTION. */

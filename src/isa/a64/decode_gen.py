@@ -12,24 +12,60 @@ KINDS = {'jcc': 'JCC', 'jmp': 'JMP', 'loop': 'LOOP', 'call': 'CALL', 'ijmp': 'JM
          'ret': 'RET', 'far': 'FAR', 'syscall': 'SYSCALL', 'int': 'INT', 'int3': 'INT3', 'trap': 'TRAP', 'halt': 'HALT',
          'nop': 'NOP', 'landing': 'LANDING', 'other': 'OTHER'}
 FLAGS = {'fr': 'FORM_FLAGS_READ', 'fw': 'FORM_FLAGS_WRITTEN', 'ld': 'FORM_MEM_READ', 'st': 'FORM_MEM_WRITTEN',
-         'ldst': 'FORM_MEM_READ | FORM_MEM_WRITTEN', 'bitmask': 'FORM_BITMASK', 'eight': 'FORM_EIGHT'}
+         'ldst': 'FORM_MEM_READ | FORM_MEM_WRITTEN', 'bitmask': 'FORM_BITMASK', 'eight': 'FORM_EIGHT',
+         'distinct': 'FORM_DISTINCT', 'apart': 'FORM_DISTINCT | FORM_ZERO',
+         'zmask': 'FORM_ZMASK', 'index': 'FORM_INDEX', 'index16': 'FORM_INDEX_16'}
 PLACES = {'d': 0, 't': 0, 'n': 5, 'a': 10, 't2': 10, 'm': 16, 's': 16}  # of registers in the word
 FIELDS = {0: 0, 5: 1, 10: 2, 16: 3}  # their bits in masks of a form
-WIDTHS = {'R': 0, 'W': 1, 'X': 2}
-VECTORS = 'BHSDQ'
-# Lanes of a vector: by which rule they are found (enum lanes in text.c).
-ARRANGEMENTS = []
+WIDTHS = {'R': 0, 'W': 1, 'X': 2, 'Y': 3}  # Y: by size (23:22)
+# Width of a vector register: its letter, or the rule that finds it (text_vector.c).
+SCALARS = {'B': 0, 'H': 1, 'S': 2, 'D': 3, 'Q': 4, 'V': 'S_WHOLE', 'I': 'S_SIZE', 'L': 'S_SIZE_LONG', 'F': 'S_FTYPE',
+           'G': 'S_SZ', 'J': 'S_IMMH', 'JL': 'S_IMMH_LONG', 'K': 'S_IMM5'}
+# Lanes of a vector: fixed ones, or by which rule they are found. In rules of one letter Q chooses 64 or 128 bits.
+ARRANGEMENTS = {'T': 'A_SIZE', 'B': 'A_B', 'H': 'A_H', 'S': 'A_S', 'D': 'A_D', 'F': 'A_SZ', 'L': 'A_SIZE_LONG',
+                'P': 'A_SIZE_PAIR', 'I': 'A_IMM5', 'J': 'A_IMMH', 'JL': 'A_IMMH_LONG'}
+# One lane, and how its number is found.
+ELEMENTS = {'E5': 'E_IMM5', 'E4': 'E_IMM4', 'E': 'E_SIZE', 'EF': 'E_SZ', 'EH': 'E_H', 'EB4': 'E_4B', 'EH2': 'E_2H',
+            'EC': 'E_COMPLEX', 's2': 'E_IMM2'}
 # Operands without arguments: name -> type of text.c.
 OPERANDS = {'to': 'T_TO', 'aimm': 'T_AIMM', 'limm': 'T_LIMM', 'mimm': 'T_MIMM', 'shift': 'T_SHIFT', 'bit': 'T_BIT',
             'prfop': 'T_PRFOP', 'barrier': 'T_BARRIER', 'barriernxs': 'T_BARRIER_NXS', 'pstate': 'T_PSTATE',
-            'smstart': 'T_SMSTART', 'sysreg': 'T_SYSREG'}
+            'smstart': 'T_SMSTART', 'sysreg': 'T_SYSREG', 'mov': 'T_MOV_WIDE', 'movn': 'T_MOV_NOT', 'sysop': 'T_SYSOP',
+            '2': 'T_SECOND', 'fimm': 'T_FIMM', 'vfimm': 'T_VFIMM', 'vimm': 'T_VIMM', 'shl': 'T_SHL', 'shr': 'T_SHR',
+            'fbits': 'T_FBITS', 'lsl': 'T_LSL', 'width': 'T_WIDTH', 'bfi': 'T_BFI', 'bfiw': 'T_BFI_WIDTH'}
+# Operands with a number: name:number.
+# SVE: vectors and predicates by their places, letters of lanes by the field that holds their size (text_sve.c).
+SVE_REGISTERS = {'Zd': ('T_Z', 0), 'Zn': ('T_Z', 5), 'Zm': ('T_Z', 16), 'Pd': ('T_P', 0, 4), 'Pn': ('T_P', 5, 4),
+                 'Pm': ('T_P', 16, 4), 'Pg3': ('T_P', 10, 3), 'Pg4': ('T_P', 10, 4), 'Pm3': ('T_P', 13, 3)}
+SVE_LETTERS = {'T': 'L_SIZE', 'Th': 'L_HALF', 'Tq': 'L_QUARTER', 'Tp': 'L_TSZ_P', 'Tu': 'L_TSZ_U', 'Tw': 'L_TSZ_WIDE',
+               'Ti': 'L_IMM', 'Tm': 'L_MASK'}
+SVE_NUMBERS = {'zshlp': 'N_SHL_P', 'zshrp': 'N_SHR_P', 'zshlu': 'N_SHL_U', 'zshru': 'N_SHR_U', 'zext': 'N_EXT',
+               'zindex': 'N_INDEX', 'zlimm': 'N_MASK', 'zimm8': 'N_SIGNED8', 'zuimm8': 'N_UNSIGNED8', 'zfimm': 'N_FLOAT',
+               'pattern': 'N_PATTERN', 'pattern1': 'N_PATTERN_ONLY', 'zprf': 'N_PREFETCH'}
+# Addresses: form in text_sve.c, general registers that are read (n is a base).
+SVE_MEMORY = {'zss': ('Z_SCALARS', 'nm'), 'zvl': ('Z_VL4', 'n'), 'zvl6': ('Z_VL6', 'n'), 'zvl9': ('Z_VL9', 'n'),
+              'zri': ('Z_SCALED', 'n'), 'zquad': ('Z_QUAD', 'n'), 'zgs': ('Z_GATHER_S', 'n'), 'zgd': ('Z_GATHER_D', 'n'),
+              'zgs14': ('Z_SCATTER_S', 'n'), 'zgd14': ('Z_SCATTER_D', 'n'), 'zgl': ('Z_GATHER_L', 'n'),
+              'zvis': ('Z_VECTOR_S', ''), 'zvid': ('Z_VECTOR_D', ''), 'zvss': ('Z_VECTOR_SCALAR_S', 'm'),
+              'zvsd': ('Z_VECTOR_SCALAR_D', 'm'), 'zavl': ('Z_ARRAY', 'n')}
+SVE_ELEMENTS = {'zi1': 'X_1', 'zi2': 'X_2', 'zi3': 'X_3', 'zi2l': 'X_2_LOW', 'zi3l': 'X_3_LOW'}
+NUMBERED = {'regs': 'T_REGS', 'lane': 'T_LANE', 'table': 'T_TABLE', 'rot': 'T_ROT', 'rotodd': 'T_ROT_ODD'}
 # Memory operands: name -> form of the address in text.c. A base that changes has ! (before) or p (after).
 MEMORY = {'m0': 'M_BASE', 'm12': 'M_UNSIGNED', 'm9': 'M_SIGNED', 'mreg': 'M_REGISTER', 'm7': 'M_PAIR',
           'm7g': 'M_PAIR_TAGS', 'm10': 'M_KEYED', 'mg': 'M_TAGS'}
 
 
+SECTIONS = {'[base]': 'base', '[aliases]': 'aliases', '[registers]': 'names', '[operations]': 'names'}
+
+
 class Problem(Exception):
     pass
+
+
+def fixed(lanes):
+    """8b, 4s ...: 0x80 | log2 of all bytes << 3 | log2 of the bytes of a lane."""
+    size = 'bhsdq'.index(lanes[-1])
+    return 0x80 | (int(lanes[:-1]).bit_length() - 1 + size) << 3 | size
 
 
 def split_list(text):
@@ -116,7 +152,7 @@ class Form:
             if part.startswith('<'):
                 self.operand(part[1:-1])
             else:
-                self.text += [str(ord(c)) for c in part]
+                self.text += [str(ord(c)) for c in part.replace('(', '{').replace(')', '}')]
 
     def rule(self, rule):
         name, _, value = rule.partition('=')
@@ -149,7 +185,8 @@ class Form:
         self.sp |= bit if sp else 0
 
     def operand(self, name):
-        if not (self.general(name) or self.number(name) or self.memory(name) or self.vector(name)):
+        if not (self.general(name) or self.number(name) or self.memory(name) or self.vector(name) or
+                self.scalable(name)):
             if name not in OPERANDS:
                 raise Problem('operand: ' + name)
             self.put(OPERANDS[name])
@@ -169,7 +206,7 @@ class Form:
         return True
 
     def plain_general(self, name):
-        found = re.fullmatch(r'([RWX])(8?)(d|n|m|a|t2|t|s)(d?)(1?)(S?)(\*?)([+-]?)', name)
+        found = re.fullmatch(r'([RWXY])(8?)(d|n|m|a|t2|t|s)(d?)(1?)(S?)(\*?)([+-]?)', name)
         if not found:
             return False
         width, eight, field, written, second, sp, pair, sign = found.groups()
@@ -199,6 +236,12 @@ class Form:
 
     def memory(self, name):
         base = name.rstrip('!p')
+        found = re.fullmatch(r'mpost(1?):(\d)', name)
+        if found:
+            self.touch(5, 'rw', True)
+            self.touch(16, 'r')
+            self.put('T_MEMORY', 'M_AFTER_LANES' if found.group(1) else 'M_AFTER_REGS', found.group(2))
+            return True
         if base not in MEMORY:
             return False
         self.touch(5, 'r' if base == name else 'rw', True)
@@ -208,10 +251,56 @@ class Form:
         return True
 
     def vector(self, name):
-        found = re.fullmatch(r'([BHSDQ])(d|n|m|a|t2|t|s)', name)
-        if not found:
+        scalar = re.fullmatch(r'([A-Z]L?)(d|n|m|a|t2|t|s)', name)
+        lanes = re.fullmatch(r'V([dnma])\.(\w+)', name)
+        numbered = re.fullmatch(r'(\w+):(\d+)', name)
+        if scalar and scalar.group(1) in SCALARS:
+            self.put('T_SCALAR', PLACES[scalar.group(2)], SCALARS[scalar.group(1)])
+        elif lanes and lanes.group(2) in ELEMENTS:
+            self.put('T_ELEMENT', PLACES[lanes.group(1)], ELEMENTS[lanes.group(2)])
+        elif lanes:
+            self.put('T_VECTOR', PLACES[lanes.group(1)], ARRANGEMENTS.get(lanes.group(2)) or fixed(lanes.group(2)))
+        elif numbered and numbered.group(1) in NUMBERED:
+            self.put(NUMBERED[numbered.group(1)], numbered.group(2))
+        else:
             return False
-        self.put('T_SCALAR', PLACES[found.group(2)], VECTORS.index(found.group(1)))
+        return True
+
+    def scalable(self, name):
+        base, _, argument = name.partition(':')
+        if name in SVE_REGISTERS:
+            self.put(*SVE_REGISTERS[name])
+        elif name in SVE_LETTERS:
+            self.put('T_LETTER', SVE_LETTERS[name])
+        elif name in SVE_NUMBERS:
+            self.put('T_SVE_NUMBER', SVE_NUMBERS[name])
+        elif base in SVE_MEMORY:
+            form, registers = SVE_MEMORY[base]
+            for field in registers:
+                self.touch(PLACES[field], 'r', field == 'n')
+            self.put('T_SVE_MEMORY', form, argument or 0)
+        elif base in SVE_ELEMENTS:
+            self.put('T_SVE_ELEMENT', SVE_ELEMENTS[base], ord(argument))
+        elif base in ('zregs', 'zlist'):
+            count, letter = argument.split(':')
+            self.put('T_SVE_LIST', int(count) | (0x80 if base == 'zlist' else 0), ord(letter))
+        elif base == 'zlistT':
+            self.put('T_SVE_LIST', int(argument) | 0x80)
+        elif base in ('slice', 'slice5'):
+            self.flags.add(FLAGS['index'])
+            self.put('T_SLICE', 0, 'bhsdq'.index(argument) | (8 if base == 'slice5' else 0))
+        elif name == 'psel':
+            self.flags.add(FLAGS['index16'])
+            self.put('T_PSEL')
+        elif name == 'wv':
+            self.flags.add(FLAGS['index'])
+            self.put('T_INDEX')
+        elif name == 'tiles':
+            self.put('T_TILES')
+        elif base == 'zhalf':
+            self.put('T_SVE_HALF', argument)
+        else:
+            return False
         return True
 
     def facts(self):
@@ -234,17 +323,29 @@ def line_rows(text, aliases):
     return rows
 
 
+def name_rows(text):
+    """Names of one line of [registers] or [operations]: [(op0:op1:CRn:CRm:op2, name)]."""
+    where, names = text.split(' | ')
+    numbers = [int(n) for n in where.split()]
+    op0, op1, crn, crm = numbers if len(numbers) == 4 else [1] + numbers
+    start = op0 << 14 | op1 << 11 | crn << 7 | crm << 3
+    return [(start + i, name.replace('_', ' ', 1) if op0 == 1 else name)
+            for i, name in enumerate(names.split()) if name != '-']
+
+
 def read_table(path):
-    sections, macros, rows = {}, {}, None
+    sections, macros, rows = {'names': []}, {}, None
     with open(path, encoding='ascii') as f:
         for number, text in enumerate(f, 1):
             text = text.rstrip('\n')
             try:
                 if text.startswith('['):
-                    rows = sections.setdefault('aliases' if text == '[aliases]' else 'base', [])
+                    rows = sections.setdefault(SECTIONS[text], [])
                 elif text.startswith('let '):
                     name, _, value = text[4:].partition(' = ')
                     macros[name] = value
+                elif rows is sections['names'] and text and text[0] != '#':
+                    rows += name_rows(text)
                 elif text and not text.startswith('#'):
                     text = re.sub(r'\$(\w+)', lambda m: macros[m.group(1)], text)
                     rows += line_rows(text, rows is sections.get('aliases'))
@@ -269,7 +370,7 @@ class Tree:
             if (row[1] ^ value) & row[0] & mask:
                 continue
             out.append(row)
-            if not row[0] & ~mask:
+            if not row[0] & ~mask and not row[3]:
                 break
         return out
 
@@ -286,13 +387,13 @@ class Tree:
                 if bits & known or not all(any(r[0] >> b & 1 for r in rows) for b in (shift, shift + width - 1)):
                     continue
                 lists = self.children(rows, known, value, shift, width)
-                cost = sum(map(len, lists)) / len(lists) + len(lists) / 40
+                cost = sum(map(len, lists)) / len(lists) + len(lists) / 8
                 if best is None or cost < best[0]:
                     best = (cost, shift, width, lists)
         return best
 
     def build(self, rows, known, value):
-        while rows and rows[-1][2] is None:
+        while rows and rows[-1][2] == 0:
             rows = rows[:-1]  # no such instruction, as without the row
         if not rows:
             return 0
@@ -315,7 +416,7 @@ class Tree:
     def test(self, rows):
         if not rows:
             return 0
-        mask, value, form = rows[0]
+        mask, value, form, _ = rows[0]
         entry = (mask, value, form, self.test(rows[1:]))
         if entry not in self.known_tests:
             self.known_tests[entry] = len(self.tests)
@@ -333,13 +434,14 @@ class Output:
         self.texts, self.pool = {}, []
 
     def number(self, rows, forms, key):
-        """Rows with numbers of forms in place of forms; 0 is none."""
+        """Rows with numbers of forms in place of forms, and whether a word may match them and yet be another's."""
         known = {None: 0}
         for _, _, form in rows:
             if form and key(form) not in known:
                 forms.append(form)
                 known[key(form)] = len(forms)
-        return [(mask, value, known[key(form) if form else None]) for mask, value, form in rows]
+        return [(mask, value, known[key(form) if form else None], bool(form and form.condition != 'ALWAYS'))
+                for mask, value, form in rows]
 
     def text(self, form):
         text = tuple(form.text + ['0'])
@@ -359,13 +461,27 @@ class Output:
             kind, what, imm, access, sp, flags, self.implicit(implicit))
 
 
-def write_tree(name, tree, out):
+def write_tree(name, tree, numbers, out):
+    """`numbers`: what a test has for the number of its form."""
     if len(tree.cells) >= 0x8000 or len(tree.tests) >= 0x8000:
         sys.exit('tables too large')
     cells = [f'0x{c:x}' for c in [tree.root] + tree.cells[1:]]
     print(f'const uint16_t ct_a64_{name}_cells[{len(cells)}] = {{\n{lines(cells, 16)}}};\n', file=out)
-    tests = ['{0x%08x, 0x%08x, %d, 0x%x}' % t for t in tree.tests]
+    print(f'const unsigned ct_a64_{name}_test_count = {len(tree.tests)};', file=out)
+    tests = ['{0x%08x, 0x%08x, %d, 0x%x}' % (mask, value, numbers[form], following)
+             for mask, value, form, following in tree.tests]
     print(f'const struct ct_a64_test ct_a64_{name}_tests[{len(tests)}] = {{\n{lines(tests, 3)}}};\n', file=out)
+
+
+def write_names(names, out):
+    places, pool = [], ''
+    for number, name in names:
+        places.append('{0x%04x, %d}' % (number, len(pool)))
+        pool += name + '\0'
+    print(f'\nconst unsigned ct_a64_name_count = {len(names)};', file=out)
+    print(f'const struct ct_a64_name ct_a64_names[{len(names)}] = {{\n{lines(places, 6)}}};\n', file=out)
+    codes = [str(ord(c)) for c in pool]
+    print(f'const char ct_a64_names_text[{len(codes)}] = {{\n{lines(codes, 24)}}};', file=out)
 
 
 def main():
@@ -373,26 +489,28 @@ def main():
     sections = read_table(source)
     output, forms, aliases = Output(), [], []
     base = Tree(output.number(sections['base'], forms, lambda f: (f.facts(), tuple(f.text))))
-    other = Tree(output.number(sections.get('aliases', []), aliases, lambda f: (f.condition, tuple(f.text))))
-    written = ['{0}'] + [output.form(f) for f in forms]
+    other = Tree(output.number(sections['aliases'], aliases, lambda f: (f.condition, tuple(f.text))))
+    facts = ['{0}']
+    for form in forms:
+        if output.form(form) not in facts:
+            facts.append(output.form(form))
     with open(decode_target, 'w', encoding='ascii') as out:
         print('/* Made by decode_gen.py of decode_table.txt. */\n#include "isa/a64/decode_tables.h"\n', file=out)
-        write_tree('decode', base, out)
-        print(f'const struct ct_a64_form ct_a64_forms[{len(written)}] = {{\n{lines(written, 2)}}};\n', file=out)
+        write_tree('decode', base, [0] + [facts.index(output.form(f)) for f in forms], out)
+        print(f'const struct ct_a64_form ct_a64_forms[{len(facts)}] = {{\n{lines(facts, 2)}}};\n', file=out)
         masks = ['{0x%08x, 0x%08x}' % m for m in output.implicits]
         print(f'const struct ct_a64_implicit ct_a64_implicits[{len(masks)}] = {{\n{lines(masks, 4)}}};', file=out)
     with open(text_target, 'w', encoding='ascii') as out:
         print('/* Made by decode_gen.py of decode_table.txt. */\n#include "isa/a64/text_tables.h"\n', file=out)
-        write_tree('alias', other, out)
-        places = ['0'] + [str(output.text(f)) for f in forms]
-        print(f'const uint16_t ct_a64_form_texts[{len(places)}] = {{\n{lines(places, 16)}}};\n', file=out)
+        write_tree('alias', other, range(len(aliases) + 1), out)
+        places = [str(output.text(forms[form - 1])) if form else '0' for _, _, form, _ in base.tests]
+        print(f'const uint32_t ct_a64_row_texts[{len(places)}] = {{\n{lines(places, 16)}}};\n', file=out)
         places = ['{0, 0}'] + ['{%d, IF_%s}' % (output.text(f), f.condition) for f in aliases]
         print(f'const struct ct_a64_alias ct_a64_aliases[{len(places)}] = {{\n{lines(places, 6)}}};\n', file=out)
         print(f'const uint8_t ct_a64_texts[{len(output.pool)}] = {{\n{lines(output.pool, 20)}}};', file=out)
-    if len(output.pool) > 0xffff:
-        sys.exit('texts too large')
+        write_names(sorted(sections['names']), out)
     if len(sys.argv) > 4:
-        print(f'{len(forms)} forms, {len(aliases)} aliases, {len(base.cells)} cells, {len(base.tests)} tests, '
+        print(f'{len(base.cells)} cells, {len(base.tests)} tests, {len(facts)} forms, {len(aliases)} aliases, '
               f'{len(output.pool)} bytes of text')
 
 

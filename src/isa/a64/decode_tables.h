@@ -22,18 +22,23 @@ enum {
     FORM_FLAGS_WRITTEN = 0x02,
     FORM_MEM_READ = 0x04,
     FORM_MEM_WRITTEN = 0x08,
-    FORM_BITMASK = 0x10, /* N:imms must describe a mask */
-    FORM_EIGHT = 0x20,   /* Rt is the first of eight registers: even, 22 at most */
+    FORM_BITMASK = 0x10,   /* N:imms must describe a mask */
+    FORM_EIGHT = 0x20,     /* Rt is the first of eight registers: even, 22 at most */
+    FORM_DISTINCT = 0x40,  /* Rd, Rn and Rs must differ, and not be 31 ... */
+    FORM_ZERO = 0x80,      /* ... but Rs may */
+    FORM_ZMASK = 0x100,    /* the mask of an SVE immediate, at 17:5 */
+    FORM_INDEX = 0x200,    /* reads w12 to w15, by 14:13 ... */
+    FORM_INDEX_16 = 0x400, /* ... by 17:16 */
 };
 
-/* Fields that can name a general register: bit i of a mask is the one at ct_a64_fields[i]. */
+/* Fields that can name a general register: bits 0 to 3 of a mask are those at 0, 5, 10 and 16 of the word. */
 enum { FIELDS = 4 };
 
 struct ct_a64_form {
     uint8_t kind, what, imm;
     uint8_t access;   /* mask of fields that are read, << 4 those that are written */
     uint8_t special;  /* mask of fields whose 31 is sp, << 4 those that name two registers */
-    uint8_t flags;    /* FORM_* */
+    uint16_t flags;   /* FORM_* */
     uint8_t implicit; /* in ct_a64_implicits */
 };
 
@@ -43,23 +48,19 @@ struct ct_a64_implicit {
 
 extern const uint16_t ct_a64_decode_cells[];
 extern const struct ct_a64_test ct_a64_decode_tests[];
+extern const unsigned ct_a64_decode_test_count; /* tests of the decoder go through them */
 extern const struct ct_a64_form ct_a64_forms[];
 extern const struct ct_a64_implicit ct_a64_implicits[];
 
-/* The form of a word, or 0. */
-static inline unsigned ct_a64_find(const uint16_t *cells, const struct ct_a64_test *tests, uint32_t word) {
-    unsigned cell = cells[0];
-    while (cell) {
-        if (cell & CELL_NODE) {
-            unsigned at = cell & ~CELL_NODE, header = cells[at];
-            cell = cells[at + 1 + (word >> (header & 0xff) & ((1u << (header >> 8)) - 1))];
-        } else if ((word & tests[cell].mask) == tests[cell].value) {
-            return tests[cell].form;
-        } else {
-            cell = tests[cell].next;
-        }
-    }
-    return 0;
+/* The cell that a node selects by the word. */
+static inline unsigned ct_a64_child(const uint16_t *cells, unsigned node, uint32_t word) {
+    unsigned at = node & ~CELL_NODE, header = cells[at];
+    return cells[at + 1 + (word >> (header & 0xff) & ((1u << (header >> 8)) - 1))];
+}
+
+/* A word with the mask of an SVE immediate where ct_a64_bitmask expects it, for 64 bits. */
+static inline uint32_t ct_a64_zmask_word(uint32_t word) {
+    return UINT32_C(1) << 31 | (word >> 5 & 0x1fff) << 10;
 }
 
 /* The value of a bitmask immediate with N:immr:imms at bits 22:10 of the word; false when there is none. */

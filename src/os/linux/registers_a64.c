@@ -34,6 +34,10 @@ void ct_registers_set_pc(struct ct_registers *r, uint64_t pc) {
     ct_registers_as_a64(r)->pc = pc;
 }
 
+uint64_t ct_registers_link(const struct ct_registers *r) {
+    return ct_registers_to_a64(r)->x[30];
+}
+
 uint64_t ct_registers_sp(const struct ct_registers *r) {
     return ct_registers_to_a64(r)->sp;
 }
