@@ -141,9 +141,23 @@ static void make_ready(struct stalk_chunk *chunk) {
 }
 
 int ct_stalk_reserve(struct stalk_region *r, size_t room) {
+    enum { COLD_ROOM = 4 << 10 }; /* of one fragment */
     int status = r->chunk->size - r->chunk->used >= room ? CT_OK : next_chunk(r, &r->chunk);
+    if (!status && (!r->cold || r->cold->size - r->cold->used < COLD_ROOM))
+        status = next_chunk(r, &r->cold);
     if (!status)
         make_ready(r->chunk);
+    return status;
+}
+
+int ct_stalk_region_with_room(struct stalk_cache *c, uint64_t address, size_t room, struct stalk_region **out) {
+    int status = CT_ERR_NO_MEMORY;
+    for (unsigned tries = 0; tries < 2 && status; tries++) {
+        *out = ct_stalk_region_for(c, address);
+        status = *out ? ct_stalk_reserve(*out, room) : CT_ERR_NO_MEMORY;
+        if (*out && status)
+            (*out)->low = (*out)->high = 0; /* it is full: another one serves these addresses */
+    }
     return status;
 }
 

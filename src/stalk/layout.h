@@ -8,42 +8,31 @@
 #ifndef CT_STALK_LAYOUT_H
 #define CT_STALK_LAYOUT_H
 
-#if defined(__aarch64__)
-#define CT_AREA      0x1c00 /* above the hooks' part of the block */
-#define CT_AREA_REST 0x1d00 /* after x0 to x30 and sp */
-#else
-#define CT_AREA      0x1000
-#define CT_AREA_REST 0x1080
-#define CT_AREA_RAX  0x1000
-#define CT_AREA_RCX  0x1008
-#define CT_AREA_RDX  0x1010
-#define CT_AREA_RSP  0x1020
-#define CT_AREA_R11  0x1058
-#endif
-#define CT_AREA_FLAGS     (CT_AREA_REST + 0x00)
-#define CT_AREA_RESUME    (CT_AREA_REST + 0x08) /* where the thread continues after the engine: translated or original code */
+#include "isa/host.h"
+#include CT_HOST_HEADER(layout)
+
+#define CT_AREA_FLAGS (CT_AREA_REST + 0x00)
+#define CT_AREA_RESUME                                                                                                 \
+    (CT_AREA_REST + 0x08) /* where the thread continues after the engine: translated or original code */
 #define CT_AREA_REASON    (CT_AREA_REST + 0x10) /* why the engine is entered: CT_REASON_* | index */
 #define CT_AREA_TARGET    (CT_AREA_REST + 0x18) /* indirect branches: their target; otherwise the code to return to */
 #define CT_AREA_THREAD    (CT_AREA_REST + 0x20) /* struct stalk_thread */
 #define CT_AREA_STACK     (CT_AREA_REST + 0x28) /* top of the engine's stack */
 #define CT_AREA_FN_ENGINE (CT_AREA_REST + 0x30)
 #define CT_AREA_IN_ENGINE (CT_AREA_REST + 0x38) /* 4 bytes: signals are put off */
-#define CT_AREA_ALTERNATE (CT_AREA_REST + 0x3c) /* 4 bytes: a handler runs on the alternate stack; the engine blocks signals */
-#define CT_AREA_EVENTS    (CT_AREA_REST + 0x40) /* the newest event record; records grow downward to an address with 16 zero bits */
-#define CT_AREA_PENDING   (CT_AREA_REST + 0x48) /* signals were put off, and are blocked */
-#define CT_AREA_MASK      (CT_AREA_REST + 0x50) /* the signal mask before that */
-#define CT_AREA_COUNTERS  (CT_AREA_REST + 0x58) /* call counts */
-#define CT_AREA_NATIVE    (CT_AREA_REST + 0x60) /* stack slot of the return address of an excluded call */
-#define CT_AREA_SPILL     (CT_AREA_REST + 0x68) /* a register that the engine may be entered without */
-#define CT_AREA_TID       (CT_AREA_REST + 0x70) /* 4 bytes */
-#define CT_AREA_BUSY      (CT_AREA_REST + 0x74) /* 4 bytes: the thread runs natively in our functions, which use its state */
-#define CT_AREA_OWN       (CT_AREA_REST + 0x78) /* the thread pointer of a thread that is followed now */
-#define CT_AREA_SIZE      (CT_AREA_REST - CT_AREA + 0x80)
-
-/* struct stalk_thread and struct stalk_cache, for arm64 (landing_a64.c). */
-#define CT_THREAD_CACHE  16
-#define CT_CACHE_MASK    16
-#define CT_CACHE_RETURNS 56
+#define CT_AREA_ALTERNATE                                                                                              \
+    (CT_AREA_REST + 0x3c) /* 4 bytes: a handler runs on the alternate stack; the engine blocks signals */
+#define CT_AREA_EVENTS                                                                                                 \
+    (CT_AREA_REST + 0x40) /* the newest event record; records grow downward to an address with 16 zero bits */
+#define CT_AREA_PENDING  (CT_AREA_REST + 0x48) /* signals were put off, and are blocked */
+#define CT_AREA_MASK     (CT_AREA_REST + 0x50) /* the signal mask before that */
+#define CT_AREA_COUNTERS (CT_AREA_REST + 0x58) /* call counts */
+#define CT_AREA_NATIVE   (CT_AREA_REST + 0x60) /* stack slot of the return address of an excluded call */
+#define CT_AREA_SPILL    (CT_AREA_REST + 0x68) /* a register that the engine may be entered without */
+#define CT_AREA_TID      (CT_AREA_REST + 0x70) /* 4 bytes */
+#define CT_AREA_BUSY     (CT_AREA_REST + 0x74) /* 4 bytes: the thread runs natively in our functions, which use its state */
+#define CT_AREA_OWN      (CT_AREA_REST + 0x78) /* the thread pointer of a thread that is followed now */
+#define CT_AREA_SIZE     (CT_AREA_REST - CT_AREA + 0x80)
 
 /* The upper four bits of the reason. */
 #define CT_REASON_EXIT    0x00000000 /* a direct branch that is not linked: index of the exit */

@@ -91,7 +91,8 @@ static void write_site(struct stalk_build *b, uint32_t site) {
 /* Publishes the record. w16 is zero if the buffer is full; with the fast clock, after each 16th record. */
 static void publish_record(struct stalk_build *b) {
     ct_a64_str(&b->out, X16, X18, AREA(CT_AREA_EVENTS));
-    ct_a64_put(&b->out, b->cache->mask & CT_STALKER_FAST_CLOCK ? 0x12001e10 : 0x12003e10); /* and w16, w16, #0xff or 0xffff */
+    ct_a64_put(&b->out,
+               b->cache->mask & CT_STALKER_FAST_CLOCK ? 0x12001e10 : 0x12003e10); /* and w16, w16, #0xff or 0xffff */
 }
 
 /* Enters the engine, and continues at `resume` with the same values in the area. */

@@ -93,7 +93,7 @@ static bool step_value(struct machine *m) {
         step_move(m);
     else if ((w & 0xbf800000) == 0x91000000 && !(w & 1 << 23)) /* add, sub of a constant: 31 is sp */
         m->r->gpr[m->rd] = m->r->gpr[m->rn] + (UINT64_C(0) + (w >> 10 & 0xfff)) * (w & 1 << 22 ? 4096u : 1u) *
-                                                   (w & 1 << 30 ? UINT64_MAX : 1u);
+                                                  (w & 1 << 30 ? UINT64_MAX : 1u);
     else if ((w & 0xffe0fc00) == 0xaa000000)
         set(m, m->rd, rn | rm);
     else if ((w & 0xffe0fc00) == 0x2a000000)

@@ -487,7 +487,8 @@ void ct_stalk_sigreturn(struct stalk_thread *t) {
     struct context *c = sigreturn_frame(t->area->gpr);
     int status;
     uint64_t word = 0;
-    if (ct_stalk_runs_natively(t->stalker, c->pc) && interrupted_return(c, &word) && ct_stalk_return_of(t->cache, word)) {
+    if (ct_stalk_runs_natively(t->stalker, c->pc) && interrupted_return(c, &word) &&
+        ct_stalk_return_of(t->cache, word)) {
         t->area->native = interrupted_slot(c); /* the thread was about to run excluded code */
         return;
     }

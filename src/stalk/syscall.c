@@ -32,7 +32,8 @@ static uint64_t finish_call(struct stalk_thread *t, int64_t result) {
 
 static int64_t make_call(struct stalk_thread *t) {
     const uint64_t *r = t->area->gpr;
-    return syscall6((long)r[CALL_NUMBER], (long)r[ARG0], (long)r[ARG1], (long)r[ARG2], (long)r[ARG3], (long)r[ARG4], (long)r[ARG5]);
+    return syscall6((long)r[CALL_NUMBER], (long)r[ARG0], (long)r[ARG1], (long)r[ARG2], (long)r[ARG3], (long)r[ARG4],
+                    (long)r[ARG5]);
 }
 
 /* ---- memory ---- */
@@ -47,7 +48,8 @@ static bool touches_code(const struct ct_stalker *s, uint64_t start, uint64_t en
 /* Does the call remove what was mapped at its address? */
 static bool takes_place(const struct stalk_thread *t) {
     const uint64_t *r = t->area->gpr;
-    return r[CALL_NUMBER] == __NR_munmap || r[CALL_NUMBER] == __NR_mremap || (r[CALL_NUMBER] == __NR_mmap && r[ARG3] & MAP_FIXED);
+    return r[CALL_NUMBER] == __NR_munmap || r[CALL_NUMBER] == __NR_mremap ||
+           (r[CALL_NUMBER] == __NR_mmap && r[ARG3] & MAP_FIXED);
 }
 
 /* Code that was unmapped, replaced or protected differently is no longer what was translated. */
@@ -153,7 +155,8 @@ static uint64_t take_stack(uint64_t *r, uint64_t args[16]) {
     if (r[CALL_NUMBER] == __NR_clone) {
         stack = r[ARG1];
         r[ARG1] = 0;
-    } else if (r[CALL_NUMBER] == __NR_clone3 && r[ARG1] <= 16 * sizeof *args && !ct_os_peek(r[ARG0], args, r[ARG1]) && args[5]) {
+    } else if (r[CALL_NUMBER] == __NR_clone3 && r[ARG1] <= 16 * sizeof *args && !ct_os_peek(r[ARG0], args, r[ARG1]) &&
+               args[5]) {
         stack = args[5] + args[6];
         args[5] = args[6] = 0;
         r[ARG0] = (uint64_t)args;

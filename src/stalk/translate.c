@@ -387,10 +387,7 @@ static int open_build(struct stalk_build *b, struct stalk_thread *t, uint64_t ad
     if (changes && s->trust > 0)
         ct_check_take_shadow(b);
     b->single = changes || s->trust < 0 || t->cache->transformer.transform;
-    b->region = ct_stalk_region_for(t->cache, address);
-    if (!b->region)
-        return CT_ERR_NO_MEMORY;
-    int status = ct_stalk_reserve(b->region, STALK_FRAGMENT_ROOM);
+    int status = ct_stalk_region_with_room(t->cache, address, STALK_FRAGMENT_ROOM, &b->region);
     if (!status)
         status = ct_arena_unshare(b->region->arena);
     if (status)

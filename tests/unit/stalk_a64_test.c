@@ -11,23 +11,26 @@
             "\n.size " #name ", . - " #name "\n")
 
 /* In arithmetic, addresses, pairs, with and without write-back; live over calls, branches and system calls. */
-FUNCTION(uses_x18, "stp x29, x30, [sp, #-48]!\n mov x18, x0\n add x18, x18, #7\n add x0, x18, x18, lsl #2\n"
-                   "str x18, [sp, #16]\n ldr x18, [sp, #16]!\n sub x18, x18, #1\n str x18, [sp, #8]\n"
-                   "ldp x18, x17, [sp]\n eor x0, x0, x18\n add x0, x0, x17\n mov x18, sp\n ldr x16, [x18]\n"
-                   "add x0, x0, x16\n add x18, x18, #16\n str x0, [x18], #-8\n ldr x1, [x18, #8]\n mov x2, sp\n sub x18, x18, x2\n"
-                   "add x0, x0, x18\n mov x9, x0\n mov x8, #172\n svc #0\n mov x0, x9\n add x0, x0, x18\n"
-                   "mov x16, #100\n mov x17, #200\n bl 2f\n add x0, x0, x18\n add x0, x0, x16\n add x0, x0, x17\n"
-                   "sub sp, sp, #16\n ldp x29, x30, [sp], #48\n ret\n 2: add x18, x18, #5\n ret");
+FUNCTION(
+    uses_x18,
+    "stp x29, x30, [sp, #-48]!\n mov x18, x0\n add x18, x18, #7\n add x0, x18, x18, lsl #2\n"
+    "str x18, [sp, #16]\n ldr x18, [sp, #16]!\n sub x18, x18, #1\n str x18, [sp, #8]\n"
+    "ldp x18, x17, [sp]\n eor x0, x0, x18\n add x0, x0, x17\n mov x18, sp\n ldr x16, [x18]\n"
+    "add x0, x0, x16\n add x18, x18, #16\n str x0, [x18], #-8\n ldr x1, [x18, #8]\n mov x2, sp\n sub x18, x18, x2\n"
+    "add x0, x0, x18\n mov x9, x0\n mov x8, #172\n svc #0\n mov x0, x9\n add x0, x0, x18\n"
+    "mov x16, #100\n mov x17, #200\n bl 2f\n add x0, x0, x18\n add x0, x0, x16\n add x0, x0, x17\n"
+    "sub sp, sp, #16\n ldp x29, x30, [sp], #48\n ret\n 2: add x18, x18, #5\n ret");
 FUNCTION(branches_on_x18, "mov x18, x0\n mov x0, #0\n cbz x18, 1f\n add x0, x0, #1\n 1: cbnz x18, 2f\n"
                           "add x0, x0, #2\n 2: tbz x18, #3, 3f\n add x0, x0, #4\n 3: tbnz w18, #1, 4f\n"
                           "add x0, x0, #8\n 4: adr x18, 5f\n br x18\n udf #0\n 5: mov x9, x30\n adr x18, 6f\n blr x18\n"
                           "mov x30, x9\n add x0, x0, x18\n adr x18, uses_x18\n sub x0, x0, x18\n ret\n"
                           "6: add x0, x0, #16\n ret");
-FUNCTION(literals, "ldr w1, 1f\n ldr x2, 1f\n ldrsw x3, 1f\n ldr x18, 1f\n ldr s0, 1f\n ldr d1, 1f\n ldr q2, 1f\n"
-                   "prfm pldl1keep, 1f\n add x0, x0, x1\n add x0, x0, x2\n add x0, x0, x3\n add x0, x0, x18\n"
-                   "fmov w4, s0\n add x0, x0, x4\n fmov x5, d1\n add x0, x0, x5\n mov x6, v2.d[1]\n add x0, x0, x6\n"
-                   "adr x7, literals\n adrp x9, literals\n add x9, x9, :lo12:literals\n sub x7, x7, x9\n add x0, x0, x7\n"
-                   "ret\n .balign 16\n 1: .quad 0x8123456789abcdef, 0x1122334455667788");
+FUNCTION(literals,
+         "ldr w1, 1f\n ldr x2, 1f\n ldrsw x3, 1f\n ldr x18, 1f\n ldr s0, 1f\n ldr d1, 1f\n ldr q2, 1f\n"
+         "prfm pldl1keep, 1f\n add x0, x0, x1\n add x0, x0, x2\n add x0, x0, x3\n add x0, x0, x18\n"
+         "fmov w4, s0\n add x0, x0, x4\n fmov x5, d1\n add x0, x0, x5\n mov x6, v2.d[1]\n add x0, x0, x6\n"
+         "adr x7, literals\n adrp x9, literals\n add x9, x9, :lo12:literals\n sub x7, x7, x9\n add x0, x0, x7\n"
+         "ret\n .balign 16\n 1: .quad 0x8123456789abcdef, 0x1122334455667788");
 FUNCTION(conditions, "mov x9, x0\n mov x0, #0\n mov x1, #64\n 1: subs x2, x9, x1\n b.eq 2f\n b.hs 3f\n b.mi 4f\n"
                      "add x0, x0, #1\n b 5f\n 2: add x0, x0, #3\n b.al 5f\n udf #0\n 3: add x0, x0, #5\n b.vc 5f\n"
                      "udf #0\n 4: add x0, x0, #7\n 5: subs x1, x1, #1\n b.ne 1b\n adc x0, x0, x9\n ret");
@@ -37,17 +40,18 @@ FUNCTION(exclusive, "stp x0, xzr, [sp, #-16]!\n mov x2, #50\n add x1, sp, #8\n 1
                     "3: ldr x0, [sp, #8]\n add sp, sp, #16\n ret");
 FUNCTION(signed_return, "paciasp\n stp x29, x30, [sp, #-16]!\n bl 1f\n ldp x29, x30, [sp], #16\n retaa\n"
                         "1: pacibsp\n add x0, x0, #9\n retab");
-FUNCTION(signed_branches, "mov x9, x30\n mov x17, #33\n mov x18, #44\n adr x1, 1f\n pacia x1, x17\n braa x1, x17\n"
-                          "udf #0\n 1: adr x2, 3f\n pacib x2, x18\n blrab x2, x18\n adr x3, 3f\n paciza x3\n blraaz x3\n"
-                          "adr x4, 2f\n pacdza x5\n pacia x4, sp\n braa x4, sp\n udf #0\n 2: add x0, x0, x17\n"
-                          "add x0, x0, x18\n mov x30, x9\n ret\n 3: add x0, x0, #2\n ret");
+FUNCTION(signed_branches,
+         "mov x9, x30\n mov x17, #33\n mov x18, #44\n adr x1, 1f\n pacia x1, x17\n braa x1, x17\n"
+         "udf #0\n 1: adr x2, 3f\n pacib x2, x18\n blrab x2, x18\n adr x3, 3f\n paciza x3\n blraaz x3\n"
+         "adr x4, 2f\n pacdza x5\n pacia x4, sp\n braa x4, sp\n udf #0\n 2: add x0, x0, x17\n"
+         "add x0, x0, x18\n mov x30, x9\n ret\n 3: add x0, x0, #2\n ret");
 /* Returns by other registers. */
 FUNCTION(odd_returns, "mov x9, x30\n adr x30, 1f\n adr x10, 2f\n ret x10\n udf #0\n 2: add x0, x0, #1\n ret\n"
                       "1: add x0, x0, #2\n mov x17, x9\n ret x17");
 
 typedef uint64_t function(uint64_t);
-static function *const functions[] = {uses_x18,      branches_on_x18,  literals,   conditions, exclusive,
-                                      signed_return, signed_branches, odd_returns};
+static function *const functions[] = {uses_x18,  branches_on_x18, literals,        conditions,
+                                      exclusive, signed_return,   signed_branches, odd_returns};
 enum { COUNT = sizeof functions / sizeof *functions };
 
 static struct ct_stalker *make(int trust) {
@@ -64,7 +68,10 @@ static void receive(void *user, int tid, const struct ct_stalker_event *events, 
 
 static void test_functions(void **state) {
     (void)state;
-    static const uint32_t masks[] = {0, CT_STALKER_CALL | CT_STALKER_RET, CT_STALKER_BLOCK, CT_STALKER_EXEC,
+    static const uint32_t masks[] = {0,
+                                     CT_STALKER_CALL | CT_STALKER_RET,
+                                     CT_STALKER_BLOCK,
+                                     CT_STALKER_EXEC,
                                      CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_TIMESTAMPS,
                                      CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_FAST_CLOCK};
     for (unsigned m = 0; m < sizeof masks / sizeof *masks; m++)
@@ -178,7 +185,8 @@ static void test_guarded(void **state) {
     (void)state;
     uint8_t *code = map_code(4096);
     /* bti c; str x30, [sp, #-16]!; bl . + 12; ldr x30, [sp], #16; ret; add x0, x0, #5; ret */
-    put_words(code, (const uint32_t[]){0xd503245f, 0xf81f0ffe, 0x94000003, 0xf84107fe, 0xd65f03c0, 0x91001400, 0xd65f03c0},
+    put_words(code,
+              (const uint32_t[]){0xd503245f, 0xf81f0ffe, 0x94000003, 0xf84107fe, 0xd65f03c0, 0x91001400, 0xd65f03c0},
               7);
     if (mprotect(code, 4096, PROT_READ | PROT_EXEC | PROT_BTI))
         skip();

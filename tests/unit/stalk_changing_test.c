@@ -328,13 +328,16 @@ static void test_unmapped_meanwhile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_target),       cmocka_unit_test(test_entry),
-        cmocka_unit_test(test_two_mappings), cmocka_unit_test(test_return),
+        cmocka_unit_test(test_target),
+        cmocka_unit_test(test_entry),
+        cmocka_unit_test(test_two_mappings),
+        cmocka_unit_test(test_return),
         cmocka_unit_test(test_fault),
 #if defined __x86_64__
         cmocka_unit_test(test_alignment),
 #endif
-        cmocka_unit_test(test_race),         cmocka_unit_test(test_unmapped_meanwhile),
+        cmocka_unit_test(test_race),
+        cmocka_unit_test(test_unmapped_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,8 +128,8 @@ enum { TRAP_SIZE = 4 };
 #define TRAP_AND_ADD(value, at)                                                                                        \
     __asm__ volatile("adr %1, 1f\n mov x0, #0\n 1: udf #0\n add %0, x0, #1" : "=r"(value), "=&r"(at)::"x0")
 #define FAULTING_CALL(value, at)                                                                                       \
-    __asm__ volatile("adr %1, 1f\n mov w16, #0x4567\n movk w16, #0x123, lsl #16\n mov x0, #24\n"                      \
-                     "1: ldr x9, [x0]\n mov x0, #5\n blr x9\n mov %0, x0"                                             \
+    __asm__ volatile("adr %1, 1f\n mov w16, #0x4567\n movk w16, #0x123, lsl #16\n mov x0, #24\n"                       \
+                     "1: ldr x9, [x0]\n mov x0, #5\n blr x9\n mov %0, x0"                                              \
                      : "=r"(value), "=&r"(at)::"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10",      \
                        "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x18", "x30", "cc", "memory")
 
@@ -143,7 +143,7 @@ enum { TRAP_SIZE = 4 };
 enum { DEATH_OF_DIVISION = 4 }; /* SIGILL */
 #define DIE_OF_BREAKPOINT(pc) __asm__ volatile("adr x0, 1f\n str x0, %0\n 1: brk #0" : "=m"(pc)::"x0", "memory")
 
-#define TRAP_HERE(at) __asm__ volatile("adr %0, 1f\n adr x8, 2f\n 1: udf #0\n 2:" : "=r"(at)::"x8", "memory")
-#define AFTER_TRAP(c) ((uint64_t)(c)->uc_mcontext.regs[8])
+#define TRAP_HERE(at)         __asm__ volatile("adr %0, 1f\n adr x8, 2f\n 1: udf #0\n 2:" : "=r"(at)::"x8", "memory")
+#define AFTER_TRAP(c)         ((uint64_t)(c)->uc_mcontext.regs[8])
 
 #endif

@@ -139,12 +139,13 @@ enum { TRAP_SIZE = 2 };
 /* Calls what a pointer says that is at address 24, or wherever the handler sets context_result, with argument 5. */
 #define FAULTING_CALL(value, at)                                                                                       \
     __asm__ volatile("lea 1f(%%rip), %1\n mov $0x1234567, %%ecx\n mov $24, %%eax\n mov $5, %%edi\n"                    \
-                     "lea -256(%%rsp), %%rsp\n 1: call *(%%rax)\n lea 256(%%rsp), %%rsp\n"                            \
+                     "lea -256(%%rsp), %%rsp\n 1: call *(%%rax)\n lea 256(%%rsp), %%rsp\n"                             \
                      : "=a"(value), "=&b"(at)::"rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "cc", "memory")
 
 /* Each writes the address of what it dies of first. */
-#define DIE_OF_WRITE(pc) __asm__ volatile("lea 1f(%%rip), %%rcx; mov %%rcx, %0; 1: movl $1, 16" : "=m"(pc)::"rcx", "memory")
-#define DIE_OF_JUMP(pc)  __asm__ volatile("movq $16, %0; mov $16, %%eax; jmp *%%rax" : "=m"(pc)::"rax", "memory")
+#define DIE_OF_WRITE(pc)                                                                                               \
+    __asm__ volatile("lea 1f(%%rip), %%rcx; mov %%rcx, %0; 1: movl $1, 16" : "=m"(pc)::"rcx", "memory")
+#define DIE_OF_JUMP(pc) __asm__ volatile("movq $16, %0; mov $16, %%eax; jmp *%%rax" : "=m"(pc)::"rax", "memory")
 #define DIE_OF_CALL(pc)                                                                                                \
     __asm__ volatile("lea 1f(%%rip), %%rcx; mov %%rcx, %0; mov $16, %%eax; 1: call *(%%rax)"                           \
                      : "=m"(pc)::"rax", "rcx", "memory")
@@ -156,7 +157,8 @@ enum { DEATH_OF_DIVISION = 8 }; /* SIGFPE */
 #define DIE_OF_BREAKPOINT(pc)                                                                                          \
     __asm__ volatile("lea 1f(%%rip), %%rcx; mov %%rcx, %0; int3; 1: nop" : "=m"(pc)::"rcx", "memory")
 
-#define TRAP_HERE(at) __asm__ volatile("lea 1f(%%rip), %0\n lea 2f(%%rip), %%r8\n 1: ud2\n 2:" : "=r"(at)::"r8", "memory")
+#define TRAP_HERE(at)                                                                                                  \
+    __asm__ volatile("lea 1f(%%rip), %0\n lea 2f(%%rip), %%r8\n 1: ud2\n 2:" : "=r"(at)::"r8", "memory")
 #define AFTER_TRAP(c) ((uint64_t)(c)->uc_mcontext.gregs[REG_R8])
 
 #endif

@@ -371,12 +371,16 @@ static void test_refused_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_huge_block),        cmocka_unit_test(test_vdso),
-        cmocka_unit_test(test_branch_tracking),   cmocka_unit_test(test_trap),
+        cmocka_unit_test(test_huge_block),
+        cmocka_unit_test(test_vdso),
+        cmocka_unit_test(test_branch_tracking),
+        cmocka_unit_test(test_trap),
 #if defined __x86_64__
-        cmocka_unit_test(test_transaction), cmocka_unit_test(test_sysenter),
+        cmocka_unit_test(test_transaction),
+        cmocka_unit_test(test_sysenter),
 #endif
-        cmocka_unit_test(test_memory_of_changes), cmocka_unit_test(test_memory_of_threads),
+        cmocka_unit_test(test_memory_of_changes),
+        cmocka_unit_test(test_memory_of_threads),
         cmocka_unit_test(test_refused_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

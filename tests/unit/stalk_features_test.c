@@ -384,9 +384,7 @@ static int count_instructions(void *user, struct ct_stalker_iterator *iterator, 
 
 uint64_t carries(uint64_t rounds, uint64_t *high);
 __asm__(".pushsection .text\n.balign 64\n"
-        "carries:\n"
-        CARRIES
-        ".balign 64\n.popsection\n");
+        "carries:\n" CARRIES ".balign 64\n.popsection\n");
 
 static void test_count(void **state) {
     (void)state;

@@ -450,7 +450,8 @@ enum way {
     WAY_SUSPEND,
     WAY_COUNT
 };
-static const int death_of[] = {SIGSEGV, SIGSEGV, SIGSEGV, SIGILL, DEATH_OF_DIVISION, SIGTRAP, SIGABRT, SIGTERM, SIGSEGV, SIGTERM};
+static const int death_of[] = {SIGSEGV, SIGSEGV, SIGSEGV, SIGILL,  DEATH_OF_DIVISION,
+                               SIGTRAP, SIGABRT, SIGTERM, SIGSEGV, SIGTERM};
 
 static void reset_only(int signal) {
     (void)signal; /* SA_RESETHAND: the next one kills */
