@@ -25,6 +25,18 @@ struct ct_cpu_x64 {
     void *vector;
 };
 
+/* arm64. `vector` is what was saved of the vector registers; NULL: the callback was entered without saving them. */
+struct ct_cpu_a64 {
+    uint64_t x[29]; /* x0 to x28 */
+    uint64_t fp, lr, sp, pc;
+    uint64_t nzcv; /* bits 31 to 28 */
+    struct ct_vectors_a64 *vector;
+};
+struct ct_vectors_a64 {
+    uint8_t q[32][16]; /* q0 to q31 */
+    uint64_t fpsr, fpcr;
+};
+
 /* The n-th integer argument (0-based), from registers and then the stack. Valid in on_call. */
 uint64_t ct_cpu_argument(const struct ct_cpu_context *cpu, unsigned n);
 void ct_cpu_set_argument(struct ct_cpu_context *cpu, unsigned n, uint64_t value);
@@ -33,7 +45,7 @@ void ct_cpu_set_argument(struct ct_cpu_context *cpu, unsigned n, uint64_t value)
 uint64_t ct_cpu_return_value(const struct ct_cpu_context *cpu);
 void ct_cpu_set_return_value(struct ct_cpu_context *cpu, uint64_t value);
 
-/* In on_call: pc is the function's entry, sp points to the return address.
+/* In on_call: pc is the function's entry, sp points to the return address (arm64: it is in lr).
  * In on_return: pc is the return address, sp is what the caller will see. */
 uint64_t ct_cpu_pc(const struct ct_cpu_context *cpu);
 uint64_t ct_cpu_sp(const struct ct_cpu_context *cpu);

@@ -120,7 +120,7 @@ int ct_stalker_event_of(const char *name);
 struct ct_stalker_iterator;
 struct ct_stalker_writer;
 
-enum { CT_STALKER_NO_REGISTER = 0xff, CT_STALKER_PC = 16 };
+enum { CT_STALKER_NO_REGISTER = 0xff, CT_STALKER_PC = 0xfe };
 
 /* What kind of instruction it is. */
 enum ct_stalker_insn_kind {
@@ -146,8 +146,8 @@ struct ct_stalker_insn {
     int64_t displacement;
     int64_t immediate;
     uint64_t target;                            /* of direct branches */
-    uint16_t registers_read, registers_written; /* bit n: register n, implicit ones included */
-    uint16_t flags_read, flags_written;         /* as in the flags register */
+    uint32_t registers_read, registers_written; /* bit n: register n, implicit ones included; arm64: bit 31 is sp */
+    uint32_t flags_read, flags_written;         /* as in the flags register */
 };
 
 typedef void ct_stalker_callout(struct ct_cpu_context *cpu, void *data);

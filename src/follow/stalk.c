@@ -186,9 +186,13 @@ static int move_threads(struct ct_recording *r, const struct ct_stalk_boot_threa
         struct ct_registers regs;
         if (threads[i].status || ct_remote_get_regs(r->remote, places[i], &regs))
             continue;
+        int status = 0;
+        if (threads[i].pc != ct_registers_pc(&regs))
+            status = ct_stalk_redirect_remote(r->remote, &regs, threads[i].block);
         ct_registers_set_pc(&regs, threads[i].pc);
         ct_registers_set_block(&regs, threads[i].block);
-        int status = ct_remote_set_regs(r->remote, places[i], &regs);
+        if (!status)
+            status = ct_remote_set_regs(r->remote, places[i], &regs);
         if (status)
             return status;
     }

@@ -5,6 +5,8 @@
 #define CT_HOOK_LAYOUT_H
 
 #include "abi/event.h"
+#include "isa/host.h"
+#include CT_HOST_HEADER(layout)
 
 /* Thread block, found through GS, or through the table (agent/table.c). The first page is wiped in a forked child, the
  * second is kept. The offsets differ in their low 12 bits: otherwise loads from one page would wait for stores to the
@@ -15,10 +17,6 @@
 #define CT_BLOCK_ORDINAL       0x058 /* tag of the thread's next event, without its kind (32 bits) */
 #define CT_BLOCK_WALKER        0x060 /* as OWNER, while an unwinder walks and nothing else needs attention; else 0 */
 #define CT_BLOCK_KEPT          0x1000
-#define CT_BLOCK_GUEST         0x1000 /* room for the Stalker (stalk/layout.h), whose own blocks have no runtime */
-#define CT_BLOCK_GUEST_END     0x1100
-#define CT_BLOCK_GUEST_OWNER   0x10a0 /* 0, or a structure that begins with the address of the room */
-#define CT_BLOCK_GUEST_TID     0x10f0 /* the thread that uses it */
 #define CT_BLOCK_TOP           0x1100 /* first free shadow entry */
 #define CT_BLOCK_LIMIT         0x1108 /* end of the shadow stack */
 #define CT_BLOCK_SELF          0x1110

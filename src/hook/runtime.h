@@ -214,6 +214,8 @@ struct ct_block {
     uint64_t former_pointer; /* the thread pointer of the ended thread, once another one has it */
 };
 
+_Static_assert(CT_BLOCK_GUEST_END <= CT_BLOCK_TOP || sizeof(struct ct_block) <= CT_BLOCK_GUEST, "room for the Stalker");
+
 #define CT_PARKED_CAPACITY (1u << 18)
 
 struct ct_runtime {

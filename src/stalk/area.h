@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of a thread's block that translated code and the engine share. It is reached through GS. */
+/* The part of a thread's block that translated code and the engine share. It is reached through GS, on arm64
+ * through x18. */
 #ifndef CT_STALK_AREA_H
 #define CT_STALK_AREA_H
 

@@ -49,6 +49,7 @@ struct stalk_build {
     uint64_t block; /* start of the current block */
     size_t piece_from, body;
     unsigned piece_count, exit_count, literal_count, entry_count;
+    uint64_t unit_end; /* of code that nothing interrupts: exclusive accesses of arm64; 0: none */
     uint32_t callouts;
     uint32_t block_site; /* of the current block; 0: none */
     uint8_t end_kind;    /* enum ct_stalker_end, of the current block */

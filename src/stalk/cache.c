@@ -17,8 +17,6 @@
 #include "stalk/translate.h"
 #include "stalk/unwind.h"
 
-#define NEIGHBOURS (192ull << 20) /* how far around an address its region reaches */
-
 /* ---- hash of entries ---- */
 
 /* A word is a pointer with 16 bits of the hash above it, so that entries of other addresses are rarely looked at. Bits
@@ -143,9 +141,23 @@ static void make_ready(struct stalk_chunk *chunk) {
 }
 
 int ct_stalk_reserve(struct stalk_region *r, size_t room) {
+    enum { COLD_ROOM = 4 << 10 }; /* of one fragment */
     int status = r->chunk->size - r->chunk->used >= room ? CT_OK : next_chunk(r, &r->chunk);
+    if (!status && (!r->cold || r->cold->size - r->cold->used < COLD_ROOM))
+        status = next_chunk(r, &r->cold);
     if (!status)
         make_ready(r->chunk);
+    return status;
+}
+
+int ct_stalk_region_with_room(struct stalk_cache *c, uint64_t address, size_t room, struct stalk_region **out) {
+    int status = CT_ERR_NO_MEMORY;
+    for (unsigned tries = 0; tries < 2 && status; tries++) {
+        *out = ct_stalk_region_for(c, address);
+        status = *out ? ct_stalk_reserve(*out, room) : CT_ERR_NO_MEMORY;
+        if (*out && status)
+            (*out)->low = (*out)->high = 0; /* it is full: another one serves these addresses */
+    }
     return status;
 }
 
@@ -174,8 +186,8 @@ static int make_region(struct stalk_cache *c, uint64_t address, struct stalk_reg
     if (!r)
         return CT_ERR_NO_MEMORY;
     r->cache = c;
-    r->low = address > NEIGHBOURS ? address - NEIGHBOURS : 0;
-    r->high = address + NEIGHBOURS;
+    r->low = address > STALK_NEIGHBOURS ? address - STALK_NEIGHBOURS : 0;
+    r->high = address + STALK_NEIGHBOURS;
     int status = ct_arena_create(&r->arena, r->low, r->high, ct_machine_host()->branch_reach, c->stalker->mode);
     if (status) /* no memory is free nearby: operands out of reach take longer code */
         status = ct_arena_create(&r->arena, 0, ct_os_address_limit(), ct_os_address_limit(), c->stalker->mode);
@@ -280,7 +292,7 @@ static int set_up(struct stalk_cache *c, uint64_t near) {
     int status = grow(c, STALK_HASH_SIZE);
     if (status)
         return status;
-    c->table = ct_os_alloc_low(2 * STALK_TABLE_SIZE * sizeof *c->table, CT_OS_READ | CT_OS_WRITE);
+    c->table = ct_stalk_alloc_table(2 * STALK_TABLE_SIZE * sizeof *c->table);
     if (!c->table)
         return CT_ERR_NO_MEMORY;
     ct_os_populate(c->table, 2 * STALK_TABLE_SIZE * sizeof *c->table);

@@ -187,8 +187,10 @@ struct stalk_entry *ct_stalk_find(const struct stalk_cache *c, uint64_t address)
 int ct_stalk_insert(struct stalk_cache *c, struct stalk_entry *e);
 /* Returns the region that serves this original address, made when needed. */
 struct stalk_region *ct_stalk_region_for(struct stalk_cache *c, uint64_t address);
-/* Ensures that the region's chunk has `room` bytes. */
+/* Ensures that the region's chunk has `room` bytes, and that code that rarely runs has room, too. */
 int ct_stalk_reserve(struct stalk_region *r, size_t room);
+/* Returns the region that serves this address and has room for a fragment of that size. */
+int ct_stalk_region_with_room(struct stalk_cache *c, uint64_t address, size_t room, struct stalk_region **out);
 /* Allocates `size` bytes for code that rarely runs. */
 int ct_stalk_cold_room(struct stalk_region *r, size_t size, uint64_t *run, uint8_t **write);
 /* Allocates `size` bytes for inline caches. */

@@ -110,6 +110,8 @@ static uint64_t leave_at(struct stalk_thread *t, uint64_t code, bool interrupted
     regs.pc = code;
     if (interrupted)
         ct_stalk_area_back(t);
+    else
+        ct_stalk_resumable(regs.gpr, a);
     (void)ct_stalk_recover(t, &regs, false);
     take_stub_back(t, &regs);
     regs.pc = ct_stalk_section_again(t->cache, regs.pc);
@@ -135,11 +137,18 @@ static uint64_t stub_for(struct stalk_thread *t, uint64_t target, uint64_t addre
     return ct_stalk_landing(t->stalker, address); /* landing_<isa>.c */
 }
 
-/* A call of excluded code runs natively, and returns to a stub of ours. The return address is on the stack. `exit`: the
- * exit of a direct call, else 0. False: it is no such call. */
-static bool enter_excluded(struct stalk_thread *t, uint64_t target, uint32_t exit) {
-    struct ct_stalker *s = t->stalker;
+/* Excluded code is followed where the thread was in it when following began, for example. A register keeps the return
+ * address of its function after that was saved: so its jumps are within the function, as far as we can know. */
+static bool jumps_in_excluded(const struct stalk_thread *t, uint32_t exit) {
     const struct stalk_exit *e = exit ? ct_stalk_item(&t->cache->exits, exit) : NULL;
+    return STALK_RETURN_IN_REGISTER && e && e->from && ct_stalk_excluded(t->stalker, e->from->first.address);
+}
+
+/* A call of excluded code runs natively, and returns to a stub of ours. The return address is on the stack or in its
+ * register. `exit`: the exit that it takes, or 0; `indirect`: by an indirect branch. False: it is no such call. */
+static bool enter_excluded(struct stalk_thread *t, uint64_t target, uint32_t exit, bool indirect) {
+    struct ct_stalker *s = t->stalker;
+    const struct stalk_exit *e = exit && !indirect ? ct_stalk_item(&t->cache->exits, exit) : NULL;
     bool call = e && e->kind == CT_STALKER_END_CALL;
     uint64_t slot = ct_stalk_slot(t->area->gpr), address = 0;
     if (slot > t->through)
@@ -148,7 +157,8 @@ static bool enter_excluded(struct stalk_thread *t, uint64_t target, uint32_t exi
         return false;
     bool ours = target == (uint64_t)&ct_stalker_follow_me || target == (uint64_t)&ct_stalker_unfollow_me;
     /* A jump counts as a call if its target looks like the start of a function and a return address is on top. */
-    if (!call && !ours && (!ct_stalk_follows_call(s, address) || ct_stalk_follows_call(s, target)))
+    if (!call && !ours &&
+        (!ct_stalk_follows_call(s, address) || ct_stalk_follows_call(s, target) || jumps_in_excluded(t, exit)))
         return false;
     uint64_t stub = stub_for(t, target, address);
     if (!stub)
@@ -199,7 +209,7 @@ static uint64_t go(struct stalk_thread *t, uint64_t target, uint32_t exit, bool 
         ct_stalk_call_out(t, tell_unwinder, c);
     ct_stalk_lock(s);
     if ((exit || indirect) && kind != CT_STALKER_END_RETURN && kind != CT_STALKER_END_LIMIT &&
-        enter_excluded(t, target, indirect ? 0 : exit)) {
+        enter_excluded(t, target, exit, indirect)) {
         if (exit && indirect)
             ct_stalk_take_table(c, exit); /* the table leads there */
         ct_stalk_unlock(s);
@@ -338,7 +348,7 @@ static uint64_t look_again(struct stalk_thread *t, uint32_t index) {
     return go(t, target, 0, false);
 }
 
-uint64_t ct_stalk_engine(struct stalk_thread *t) {
+static uint64_t run_engine(struct stalk_thread *t) {
     uint32_t kind = t->area->reason & 0xf0000000, index = t->area->reason & 0x0fffffff;
     uint64_t to = t->area->target;
     t->stalker->statistics.entries++;
@@ -403,4 +413,8 @@ uint64_t ct_stalk_engine(struct stalk_thread *t) {
     else if (t->following == 1 && t->cache->mask & CT_STALKER_FAST_CLOCK)
         ct_stalk_events_drain(t, false); /* reads the clock */
     return to;
+}
+
+uint64_t ct_stalk_engine(struct stalk_thread *t) {
+    return ct_stalk_way_out(t, run_engine(t));
 }

@@ -31,6 +31,7 @@ extern const uint8_t ct_stalk_code[], ct_stalk_code_end[], ct_stalk_collide[], c
     ct_stalk_return_collide[], ct_stalk_return_miss[], ct_stalk_uncached[], ct_stalk_native_miss[], ct_stalk_landed[],
     ct_stalk_land[], ct_stalk_clock[], ct_stalk_full[], ct_stalk_syscall[], ct_stalk_begin[], ct_stalk_end[],
     ct_stalk_enter[], ct_stalk_saved[], ct_stalk_switch[], ct_stalk_going[], ct_stalk_restore[],
-    ct_stalk_signal_entry[], ct_stalk_signal_blocked[], ct_stalk_signal_return[], ct_stalk_child[];
+    ct_stalk_signal_entry[], ct_stalk_signal_blocked[], ct_stalk_signal_return[], ct_stalk_child[], ct_stalk_exit[],
+    ct_stalk_away[]; /* the last two: arm64 */
 
 #endif

@@ -42,9 +42,9 @@ struct word {
     uint64_t value;
 } __attribute__((packed));
 
-/* One load, which reads two bytes too many. Addresses of the vsyscall page are negative. */
+/* One load, which reads two bytes too many. */
 static inline uint64_t address_in(const uint8_t *six) {
-    return (uint64_t)((int64_t)(((const struct word *)six)->value << 16) >> 16);
+    return ct_stalk_address(((const struct word *)six)->value);
 }
 
 static void *alloc_memory(size_t size) {

@@ -54,7 +54,7 @@ void ct_stalk_link_excluded(struct stalk_cache *c, uint32_t id, uint64_t target,
 static bool make_native_table(struct stalk_cache *c) {
     if (c->native_table)
         return true;
-    c->native_table = ct_os_alloc_low(STALK_TABLE_SIZE * sizeof *c->native_table, CT_OS_READ | CT_OS_WRITE);
+    c->native_table = ct_stalk_alloc_table(STALK_TABLE_SIZE * sizeof *c->native_table);
     if (!c->native_table)
         return false;
     ct_stalk_clear_native(c);

@@ -3,12 +3,13 @@
 #ifndef CT_STALK_INSN_A64_H
 #define CT_STALK_INSN_A64_H
 
-#include "isa/isa.h"
+#include "isa/a64/decode.h"
 
 struct stalk_insn {
     uint64_t address;
     const uint8_t *bytes;
-    enum ct_insn_kind kind;
+    struct ct_a64_insn a64;
+    bool unknown; /* to the decoder; it is not a branch */
 };
 
 static inline uint8_t ct_insn_length(const struct stalk_insn *insn) {
@@ -17,7 +18,7 @@ static inline uint8_t ct_insn_length(const struct stalk_insn *insn) {
 }
 
 static inline enum ct_insn_kind ct_insn_kind(const struct stalk_insn *insn) {
-    return insn->kind;
+    return insn->a64.kind;
 }
 
 #endif

@@ -2,37 +2,39 @@
 /* Offsets that translated code, assembly and C share. They are plain numbers, so that the assembler can read them;
  * area.h asserts that they match the structure.
  *
- * The thread area is in the thread's block (hook/layout.h), reached through GS, whether hooks or the Stalker made that
- * block. Registers are saved in hardware numbering, so a register is at CT_AREA + 8 * its number. */
+ * The thread area is in the thread's block (hook/layout.h), whether hooks or the Stalker made that block. Translated code
+ * reaches it through GS, on arm64 through x18. Registers are saved in hardware numbering, so a register is at CT_AREA +
+ * 8 * its number. */
 #ifndef CT_STALK_LAYOUT_H
 #define CT_STALK_LAYOUT_H
 
-#define CT_AREA           0x1000
-#define CT_AREA_RAX       0x1000
-#define CT_AREA_RCX       0x1008
-#define CT_AREA_RDX       0x1010
-#define CT_AREA_RSP       0x1020
-#define CT_AREA_R11       0x1058
-#define CT_AREA_FLAGS     0x1080
-#define CT_AREA_RESUME    0x1088 /* where the thread continues after the engine: translated or original code */
-#define CT_AREA_BRANCHED  0x1088 /* the same place: flags before an indirect branch, as lahf and seto give them */
-#define CT_AREA_REASON    0x1090 /* why the engine is entered: CT_REASON_* | index */
-#define CT_AREA_TARGET    0x1098 /* indirect branches: their target; otherwise the code to return to */
-#define CT_AREA_THREAD    0x10a0 /* struct stalk_thread */
-#define CT_AREA_STACK     0x10a8 /* top of the engine's stack */
-#define CT_AREA_FN_ENGINE 0x10b0
-#define CT_AREA_IN_ENGINE 0x10b8 /* 4 bytes: signals are put off */
-#define CT_AREA_ALTERNATE 0x10bc /* 4 bytes: a handler runs on the alternate stack; the engine blocks signals */
-#define CT_AREA_EVENTS    0x10c0 /* the newest event record; records grow downward to an address with 16 zero bits */
-#define CT_AREA_PENDING   0x10c8 /* signals were put off, and are blocked */
-#define CT_AREA_MASK      0x10d0 /* the signal mask before that */
-#define CT_AREA_COUNTERS  0x10d8 /* call counts */
-#define CT_AREA_NATIVE    0x10e0 /* stack slot of the return address of an excluded call */
-#define CT_AREA_SPILL     0x10e8 /* rax, where the engine may be entered before it is restored */
-#define CT_AREA_TID       0x10f0 /* 4 bytes */
-#define CT_AREA_BUSY      0x10f4 /* 4 bytes: the thread runs natively in our functions, which use its state */
-#define CT_AREA_OWN       0x10f8 /* the thread pointer of a thread that is followed now */
-#define CT_AREA_SIZE      0x100
+#include "isa/host.h"
+#include CT_HOST_HEADER(layout)
+
+#define CT_AREA_FLAGS (CT_AREA_REST + 0x00)
+#define CT_AREA_RESUME                                                                                                 \
+    (CT_AREA_REST + 0x08) /* where the thread continues after the engine: translated or original code */
+/* The same place: flags before an indirect branch, as lahf and seto give them (x86_64). */
+#define CT_AREA_BRANCHED  CT_AREA_RESUME
+#define CT_AREA_REASON    (CT_AREA_REST + 0x10) /* why the engine is entered: CT_REASON_* | index */
+#define CT_AREA_TARGET    (CT_AREA_REST + 0x18) /* indirect branches: their target; otherwise the code to return to */
+#define CT_AREA_THREAD    (CT_AREA_REST + 0x20) /* struct stalk_thread */
+#define CT_AREA_STACK     (CT_AREA_REST + 0x28) /* top of the engine's stack */
+#define CT_AREA_FN_ENGINE (CT_AREA_REST + 0x30)
+#define CT_AREA_IN_ENGINE (CT_AREA_REST + 0x38) /* 4 bytes: signals are put off */
+#define CT_AREA_ALTERNATE                                                                                              \
+    (CT_AREA_REST + 0x3c) /* 4 bytes: a handler runs on the alternate stack; the engine blocks signals */
+#define CT_AREA_EVENTS                                                                                                 \
+    (CT_AREA_REST + 0x40) /* the newest event record; records grow downward to an address with 16 zero bits */
+#define CT_AREA_PENDING  (CT_AREA_REST + 0x48) /* signals were put off, and are blocked */
+#define CT_AREA_MASK     (CT_AREA_REST + 0x50) /* the signal mask before that */
+#define CT_AREA_COUNTERS (CT_AREA_REST + 0x58) /* call counts */
+#define CT_AREA_NATIVE   (CT_AREA_REST + 0x60) /* stack slot of the return address of an excluded call */
+#define CT_AREA_SPILL    (CT_AREA_REST + 0x68) /* a register that the engine may be entered without */
+#define CT_AREA_TID      (CT_AREA_REST + 0x70) /* 4 bytes */
+#define CT_AREA_BUSY     (CT_AREA_REST + 0x74) /* 4 bytes: the thread runs natively in our functions, which use its state */
+#define CT_AREA_OWN      (CT_AREA_REST + 0x78) /* the thread pointer of a thread that is followed now */
+#define CT_AREA_SIZE     (CT_AREA_REST - CT_AREA + 0x80)
 
 /* The upper four bits of the reason. */
 #define CT_REASON_EXIT    0x00000000 /* a direct branch that is not linked: index of the exit */

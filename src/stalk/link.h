@@ -7,7 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct ct_registers;
 struct ct_stalker;
+struct stalk_area;
 struct stalk_cache;
 struct stalk_entry;
 struct stalk_machine;
@@ -39,6 +41,9 @@ uint64_t ct_stalk_return_of(const struct stalk_cache *c, uint64_t stub);
  * both enter the engine (vfork.c). */
 enum stalk_clone { STALK_CLONE_NATIVE, STALK_CLONE_THREAD, STALK_CLONE_VFORK };
 uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resume, enum stalk_clone kind);
+/* A stopped thread, which has this area, is redirected to ct_stalk_begin or ct_stalk_end: these need more than pc where
+ * no register leads to the area by itself. */
+void ct_stalk_redirect(struct ct_registers *regs, struct stalk_area *area);
 /* What this processor has. */
 void ct_stalk_machine_find(struct stalk_machine *machine);
 /* Does the address look like a return address, that is, is there a call before it? */

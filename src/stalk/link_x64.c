@@ -457,6 +457,10 @@ static bool has_quick_loop(void) {
     return r[1] == 0x68747541 || r[1] == 0x6f677948; /* AuthenticAMD, HygonGenuine */
 }
 
+void ct_stalk_redirect(struct ct_registers *regs, struct stalk_area *area) {
+    (void)regs, (void)area; /* GS leads there */
+}
+
 void ct_stalk_machine_find(struct stalk_machine *machine) {
     machine->has_rorx = has_rorx();
     machine->quick_loop = has_quick_loop();

@@ -566,7 +566,7 @@ void ct_lower_describe(const struct stalk_insn *insn, struct ct_stalker_insn *ou
     out->kind = public_kind(x->kind);
     out->indirect = x->kind == CT_INSN_CALL_INDIRECT || x->kind == CT_INSN_JMP_INDIRECT || x->kind == CT_INSN_RET;
     out->has_memory = ct_x64_memory(x, &mem);
-    out->base = out->has_memory ? mem.base : CT_STALKER_NO_REGISTER;
+    out->base = !out->has_memory ? CT_STALKER_NO_REGISTER : mem.base == CT_X64_RIP ? CT_STALKER_PC : mem.base;
     out->index = out->has_memory ? mem.index : CT_STALKER_NO_REGISTER;
     out->scale = out->has_memory ? mem.scale : 0;
     out->displacement = out->has_memory ? mem.disp : 0;

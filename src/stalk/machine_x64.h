@@ -8,7 +8,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { STALK_REGISTERS = 16 }; /* in hardware numbering */
+enum { STALK_REGISTERS = 16, STALK_RETURN_IN_REGISTER = 0 }; /* in hardware numbering */
+
+#define STALK_NEIGHBOURS  (192ull << 20) /* how far around an address its region reaches */
+#define STALK_TABLE_ALIGN 1u
+
+/* An address in the lower six bytes of a word. Addresses of the vsyscall page are negative. */
+static inline uint64_t ct_stalk_address(uint64_t word) {
+    return (uint64_t)((int64_t)(word << 16) >> 16);
+}
 
 /* What the processor has; translated code depends on it. */
 struct stalk_machine {
@@ -62,6 +70,19 @@ static inline uint64_t ct_stalk_cpu_store(const struct stalk_cpu *cpu, uint64_t 
         gpr[i] = cpu->x64.gpr[i];
     *flags = cpu->x64.flags;
     return cpu->x64.pc;
+}
+
+struct stalk_area;
+/* Registers of the program become those that translated code continues with. */
+static inline void ct_stalk_resumable(uint64_t *gpr, const struct stalk_area *area) {
+    (void)gpr, (void)area;
+}
+
+struct stalk_thread;
+/* The thread leaves the engine for `to`: returns code that goes there. */
+static inline uint64_t ct_stalk_way_out(struct stalk_thread *t, uint64_t to) {
+    (void)t;
+    return to;
 }
 
 /* ---- tables: as translated code computes them (lower_x64.c, entry_x64.S) ---- */

@@ -75,6 +75,20 @@ void ct_stalk_pool_free(struct stalk_pool *pool) {
     pool->used = pool->size = 0;
 }
 
+void *ct_stalk_alloc_table(size_t size) {
+    uint64_t spare = STALK_TABLE_ALIGN - 1;
+    uint64_t memory = (uint64_t)ct_os_alloc_low(size + spare, CT_OS_READ | CT_OS_WRITE);
+    if (!memory || !spare)
+        return (void *)memory;
+    uint64_t start = (memory + spare) & ~spare, before = start - memory;
+    uint64_t after = ((spare + ct_os_page_size() - 1) & ~(ct_os_page_size() - 1)) - before;
+    if (before)
+        (void)ct_os_free((void *)memory, before);
+    if (after)
+        (void)ct_os_free((void *)(start + size), after);
+    return (void *)start;
+}
+
 uint32_t ct_stalk_new_item(struct stalk_pool *pool, struct stalk_ids *ids, uint32_t item_size) {
     if (!ids->chunks) {
         ids->chunks = ct_os_alloc(STALK_ID_CHUNKS * sizeof *ids->chunks, CT_OS_READ | CT_OS_WRITE);

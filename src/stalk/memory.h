@@ -33,6 +33,8 @@ void ct_stalk_unlock(struct ct_stalker *s);
 /* Returns zeroed memory. NULL: out of memory. */
 void *ct_stalk_alloc(struct stalk_pool *pool, size_t size);
 void ct_stalk_pool_free(struct stalk_pool *pool);
+/* Returns zeroed memory for a table of addresses, where the code that reads it can name it. NULL: out of memory. */
+void *ct_stalk_alloc_table(size_t size);
 static inline void *ct_stalk_item(const struct stalk_ids *ids, uint32_t id) {
     return (uint8_t *)ids->chunks[id / STALK_ID_CHUNK] + (size_t)(id % STALK_ID_CHUNK) * ids->item_size;
 }

@@ -96,6 +96,7 @@ static int redirect_to_begin(struct ct_stalker *s, struct ct_os_stopped *stopped
     t->begin = ct_stalk_section_interrupted(ct_registers_thread_base(&regs), pc);
     ct_registers_set_pc(&regs, ct_stalk_helper(t->cache->regions, ct_stalk_begin));
     ct_registers_set_block(&regs, block);
+    ct_stalk_redirect(&regs, t->area);
     status = ct_os_stopped_set_regs(stopped, index, &regs);
     if (status) {
         t->following = 0;
@@ -185,6 +186,7 @@ static int redirect_to_end(struct stalk_thread *t, struct ct_os_stopped *stopped
     if (status || pc == ct_registers_pc(&regs))
         return status;
     ct_registers_set_pc(&regs, pc);
+    ct_stalk_redirect(&regs, t->area);
     return ct_os_stopped_set_regs(stopped, index, &regs);
 }
 

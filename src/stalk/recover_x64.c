@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a place in translated code to the program's state, x86_64.
- *
- * Where the copy of an instruction begins, registers are the program's, and the pieces of the fragment give the
- * instruction's address. Our own code in between (lower_x64.c, entry_x64.S) is simulated here, instruction by
- * instruction, until such a place is reached; so nothing is done twice or left half done. This runs on the thread
- * itself, in a signal handler or in the engine. */
+/* Simulation of our own code, x86_64: the forms that lower_x64.c and entry_x64.S use. */
+#include "stalk/recover.h"
 #include "isa/x64/decode.h"
-#include "stalk/cache.h"
-#include "stalk/engine.h"
-#include "stalk/events.h"
-#include "stalk/memory.h"
-#include "stalk/signals.h"
 #include "stalk/thread.h"
-#include "stalk/unwind.h"
 
-#define MOST_STEPS 256
-#define LOW_FLAGS  ((uint64_t)(CT_X64_CF | CT_X64_PF | CT_X64_AF | CT_X64_ZF | CT_X64_SF))
+#define LOW_FLAGS ((uint64_t)(CT_X64_CF | CT_X64_PF | CT_X64_AF | CT_X64_ZF | CT_X64_SF))
 
 struct machine {
     struct stalk_thread *t;
@@ -193,7 +182,7 @@ static bool step_insn(struct machine *m) {
     return true;
 }
 
-static bool run_insn(struct stalk_thread *t, struct stalk_regs *r) {
+bool ct_recover_step(struct stalk_thread *t, struct stalk_regs *r) {
     struct machine m;
     m.t = t;
     m.r = r;
@@ -209,35 +198,11 @@ static bool run_insn(struct stalk_thread *t, struct stalk_regs *r) {
     return true;
 }
 
-/* ---- pieces ---- */
-
-struct position {
-    uint64_t original; /* address of the piece's instruction, or of the next one */
-    uint64_t piece;    /* where the piece's code begins */
-    bool program;      /* the piece stands for an instruction */
-};
-
-/* False: pc is before or after the pieces. */
-static bool find_piece(const struct stalk_fragment *f, uint64_t pc, struct position *p) {
-    p->original = f->first.address;
-    p->piece = f->pieces_code;
-    for (unsigned i = 0; i < f->piece_count; i++) {
-        const struct stalk_piece *piece = &f->pieces[i];
-        if (pc >= p->piece && pc < p->piece + piece->code) {
-            p->program = piece->original != 0;
-            return true;
-        }
-        p->original += piece->original;
-        p->piece += piece->code;
-    }
-    return false;
-}
-
 /* The code of a branch faulted while it read its operand or the stack: restores what it had saved. */
-static void undo_branch(struct stalk_thread *t, struct stalk_regs *r, const struct position *p) {
+void ct_recover_undo(struct stalk_thread *t, struct stalk_regs *r, uint64_t piece) {
     uint16_t saved = 0;
     struct ct_x64_insn x;
-    for (uint64_t pc = p->piece; pc < r->pc; pc += x.length) {
+    for (uint64_t pc = piece; pc < r->pc; pc += x.length) {
         if (ct_x64_decode((const uint8_t *)pc, CT_X64_MAX_LENGTH, &x))
             return;
         uint16_t bit = (uint16_t)(1u << reg_of(&x));
@@ -251,151 +216,24 @@ static void undo_branch(struct stalk_thread *t, struct stalk_regs *r, const stru
     for (unsigned i = 0; i < 16; i++)
         if (saved & 1u << i)
             r->gpr[i] = t->area->gpr[i];
-    r->pc = p->original;
 }
-
-/* ---- helpers ---- */
-
-/* The thread was about to enter the engine: finds where the program wants to go. True: r->pc is the program's. */
-static bool resolve_entry(struct stalk_thread *t, struct stalk_regs *r) {
-    uint32_t kind = t->area->reason & 0xf0000000, index = t->area->reason & 0x0fffffff;
-    switch (kind) {
-    case CT_REASON_EXIT:
-    case CT_REASON_CHANGED:
-        r->pc = ((struct stalk_exit *)ct_stalk_item(&t->cache->exits, index))->target;
-        return true;
-    case CT_REASON_MISS:
-    case CT_REASON_SITE:
-        r->pc = t->area->target;
-        return true;
-    case CT_REASON_LANDED:
-        r->pc = t->area->target;
-        return true;
-    case CT_REASON_LAND:
-        r->gpr[CT_X64_RDI] = r->gpr[CT_X64_RAX];
-        r->gpr[CT_X64_RSP] -= 8;
-        store(r->gpr[CT_X64_RSP], t->land, true);
-        ct_stalk_area_leave(t->area);
-        r->pc = ct_stalk_functions[STALK_RESUME];
-        return true;
-    case CT_REASON_BEGIN:
-        ct_stalk_begun(t);
-        r->pc = t->begin;
-        return true;
-    case CT_REASON_END:
-        ct_stalk_area_back(t);
-        r->pc = t->begin;
-        return false;
-    case CT_REASON_FULL:
-        ct_stalk_events_drain(t, false);
-        break;
-    case CT_REASON_VFORKED:
-    case CT_REASON_BACK:
-        r->pc = t->vfork.resume;
-        return false;
-    default:
-        break;
-    }
-    r->pc = t->area->target;
-    return false;
-}
-
-/* pc is in the copied assembly. True: r->pc is the program's. *later: it is in the engine. */
-static bool in_helpers(struct stalk_thread *t, const struct stalk_region *region, struct stalk_regs *r, bool *later) {
-    const uint8_t *at = ct_stalk_code + (r->pc - region->helpers);
-    *later = false;
-    if (at >= ct_stalk_switch && at < ct_stalk_restore) {
-        *later = true;
-        return false;
-    }
-    if (at >= ct_stalk_restore) {
-        for (unsigned i = 0; i < 16; i++)
-            r->gpr[i] = t->area->gpr[i];
-        r->pc = t->area->resume;
-        return false;
-    }
-    for (unsigned i = 0; at > ct_stalk_saved && i < 16; i++)
-        r->gpr[i] = t->area->gpr[i];
-    if (at >= ct_stalk_enter)
-        return resolve_entry(t, r);
-    if (!run_insn(t, r))
-        *later = true;
-    return false;
-}
-
-/* ---- recovery ---- */
 
 /* The syscall of a clone stub (link_x64.c), which the kernel may restart. Returns its original address; 0: none. */
-static uint64_t cloning_call(uint64_t pc) {
+uint64_t ct_recover_cloning_call(uint64_t pc) {
     const uint8_t *b = (const uint8_t *)pc;
     bool stub = b[0] == 0x0f && b[1] == 0x05 && b[2] == 0x48 && b[3] == 0x89 && b[4] == 0xc1 && b[5] == 0xe3;
     return stub ? *(const uint64_t *)(pc + 14) - 2 : 0;
 }
 
-static bool in_chunk(const struct stalk_cache *c, uint64_t pc) {
-    for (const struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next)
-        if (pc - chunk->run < chunk->used)
-            return true;
-    return false;
+void ct_recover_saved(const struct stalk_thread *t, struct stalk_regs *r, enum stalk_saved which) {
+    uint16_t registers = which == STALK_REGISTERS_SAVED     ? 0xffff
+                         : which == STALK_REGISTERS_SCRATCH ? 1u << CT_X64_RCX | 1u << CT_X64_R11
+                                                            : 0;
+    for (unsigned i = 0; i < 16; i++)
+        if (registers & 1u << i)
+            r->gpr[i] = t->area->gpr[i];
 }
 
-/* pc is in the code of a fragment. True: r->pc is the program's. */
-static bool in_fragment(struct stalk_thread *t, const struct stalk_fragment *f, struct stalk_regs *r, bool fault) {
-    struct position p;
-    bool found = find_piece(f, r->pc, &p);
-    if (found && p.program && r->pc == p.piece) {
-        r->pc = p.original;
-        return true;
-    }
-    if (found && fault) {
-        undo_branch(t, r, &p);
-        return true;
-    }
-    if (run_insn(t, r))
-        return false;
-    r->pc = p.original; /* code of a transformer: as if it had not begun */
-    return true;
-}
-
-enum stalk_place ct_stalk_recover(struct stalk_thread *t, struct stalk_regs *r, bool fault) {
-    bool inside = false;
-    for (unsigned steps = 0; steps < MOST_STEPS; steps++) {
-        const struct stalk_region *region = ct_stalk_region_at(t, r->pc);
-        if (region) {
-            bool later;
-            inside = true;
-            if (in_helpers(t, region, r, &later))
-                return STALK_CLEAN;
-            if (later)
-                return STALK_LATER;
-            continue;
-        }
-        const struct stalk_fragment *f = ct_stalk_fragment_at(t->cache, r->pc);
-        uint64_t landing = ct_stalk_landing_of(r->pc);
-        if (landing) {
-            r->pc = landing;
-            return STALK_CLEAN;
-        }
-        if (f) {
-            inside = true;
-            if (in_fragment(t, f, r, fault))
-                return STALK_CLEAN;
-        } else if (in_chunk(t->cache, r->pc) && fault) { /* a branch to excluded code that has no valid stack */
-            r->gpr[CT_X64_RCX] = t->area->gpr[CT_X64_RCX];
-            r->gpr[CT_X64_R11] = t->area->gpr[CT_X64_R11];
-            r->pc = t->area->target;
-            return STALK_CLEAN;
-        } else if (in_chunk(t->cache, r->pc)) {
-            inside = true;
-            uint64_t call = cloning_call(r->pc);
-            if (call)
-                r->pc = call;
-            if (call || !run_insn(t, r))
-                return STALK_CLEAN;
-        } else {
-            return inside ? STALK_CLEAN : STALK_ELSEWHERE;
-        }
-        fault = false;
-    }
-    return STALK_CLEAN;
+void ct_recover_done(const struct stalk_thread *t, struct stalk_regs *r, enum stalk_place place) {
+    (void)t, (void)r, (void)place;
 }

@@ -47,7 +47,7 @@ int64_t ct_stalk_sigaction(uint64_t signal, const struct stalk_action *new, stru
  * parent's. */
 int64_t ct_stalk_sigaction_vforked(uint64_t signal, const struct stalk_action *new, struct stalk_action *old);
 /* The program's rt_sigreturn: the program counter in the frame becomes one of translated code. */
-void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame);
+void ct_stalk_sigreturn(struct stalk_thread *t);
 /* Called in the engine: checks whether the thread has left the alternate signal stack. */
 void ct_stalk_check_alternate(struct stalk_thread *t);
 /* The thread was about to call rt_sigreturn in translated code, and does not after all: restores the program's state in

@@ -21,8 +21,10 @@
 
 #define BLOCK_SIZE 0x2000
 
-_Static_assert(CT_AREA >= CT_BLOCK_KEPT && CT_AREA + CT_AREA_SIZE <= CT_BLOCK_TOP,
-               "the area is free in the hooks' blocks");
+_Static_assert(CT_AREA == CT_BLOCK_GUEST && CT_AREA + CT_AREA_SIZE <= CT_BLOCK_GUEST_END &&
+                   CT_BLOCK_GUEST_END <= BLOCK_SIZE && CT_AREA_THREAD == CT_BLOCK_GUEST_OWNER &&
+                   CT_AREA_TID == CT_BLOCK_GUEST_TID,
+               "the area is the room that the hooks leave");
 
 /* Is there a block of Contrail's at this address? */
 static bool is_block(uint64_t block) {

@@ -203,7 +203,7 @@ static bool translate_block(struct stalk_build *b, int *status) {
         int bad = room ? ct_lower_decode(b, &insn) : 0;
         if (count && ct_section_is_target(b, b->pc))
             break;
-        if (room && !bad && (count == 0 || ct_section_has(b, b->pc) || !is_watched(b, b->pc)))
+        if (room && !bad && (count == 0 || ct_section_has(b, b->pc) || b->pc < b->unit_end || !is_watched(b, b->pc)))
             flow = ct_lower_insn(b, &insn);
         else
             flow = FLOW_REFUSE; /* the engine decides when the thread arrives here */
@@ -387,10 +387,7 @@ static int open_build(struct stalk_build *b, struct stalk_thread *t, uint64_t ad
     if (changes && s->trust > 0)
         ct_check_take_shadow(b);
     b->single = changes || s->trust < 0 || t->cache->transformer.transform;
-    b->region = ct_stalk_region_for(t->cache, address);
-    if (!b->region)
-        return CT_ERR_NO_MEMORY;
-    int status = ct_stalk_reserve(b->region, STALK_FRAGMENT_ROOM);
+    int status = ct_stalk_region_with_room(t->cache, address, STALK_FRAGMENT_ROOM, &b->region);
     if (!status)
         status = ct_arena_unshare(b->region->arena);
     if (status)
@@ -407,6 +404,7 @@ static int open_build(struct stalk_build *b, struct stalk_thread *t, uint64_t ad
     b->callouts = 0;
     b->section.description = NULL;
     b->full_branch = 0;
+    b->unit_end = 0;
     b->spoils_flags = false;
     b->relies_from = b->relies_to = 0;
     return CT_OK;

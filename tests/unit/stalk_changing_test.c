@@ -9,9 +9,7 @@ enum { SIZE = 4096, SITE = 64, VARIANTS = 8 };
 typedef int code_function(void);
 
 static uint8_t *make_code(void) {
-    uint8_t *code = mmap(NULL, SIZE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(code != MAP_FAILED);
-    return code;
+    return map_code(SIZE);
 }
 
 static code_function *function_at(uint8_t *code) {
@@ -20,35 +18,17 @@ static code_function *function_at(uint8_t *code) {
     return f;
 }
 
-/* mov eax, value; ret */
-static void put_leaf(uint8_t *at, int value) {
-    at[0] = 0xb8;
-    memcpy(at + 1, &value, 4);
-    at[5] = 0xc3;
-}
-
-/* VARIANTS leaves, of which the n-th returns n, and a function at SITE that calls one of them; rcx and r11 live across
- * the call. The four bytes that say which are aligned. */
+/* VARIANTS leaves, of which the n-th returns n, and a function at SITE that calls one of them. */
 static uint8_t *make_caller(void) {
-    static const uint8_t before[] = {0xb9, 3, 0, 0, 0, 0x41, 0xbb, 5, 0, 0, 0, 0x48, 0x83, 0xec, 8, 0x0f, 0x1f, 0x40, 0,
-                                     /* mov ecx, 3; mov r11d, 5; sub rsp, 8; nop */
-                                     0xe8};
-    static const uint8_t after[] = {0x48, 0x83, 0xc4, 8,    0x8d,
-                                    0x44, 0xc8, 0,                 /* add rsp, 8; lea eax, [rax + rcx * 8] */
-                                    0x42, 0x8d, 0x04, 0x18, 0xc3}; /* lea eax, [rax + r11]; ret */
-    _Static_assert((SITE + sizeof before) % 4 == 0, "one store");
     uint8_t *code = make_code();
     for (int i = 0; i < VARIANTS; i++)
         put_leaf(code + 1024 + 32 * i, i);
-    memcpy(code + SITE, before, sizeof before);
-    memcpy(code + SITE + sizeof before + 4, after, sizeof after);
+    put_caller(code + SITE);
     return code;
 }
-enum { TARGET = SITE + 20, ALWAYS = 3 * 8 + 5 };
 
 static void set_target(uint8_t *code, int variant) {
-    int32_t offset = 1024 + 32 * variant - (TARGET + 4);
-    __atomic_store_n((int32_t *)(void *)(code + TARGET), offset, __ATOMIC_RELEASE);
+    set_call(code + SITE, code + 1024 + 32 * variant);
 }
 
 static struct ct_stalker *make(void) {
@@ -89,12 +69,10 @@ static void test_entry(void **state) {
     (void)state;
     uint8_t *code = make_code();
     code_function *f = function_at(code);
-    uint64_t entrant, other = 0;
+    uint64_t entrant, other = jump_ahead();
     put_leaf(code, 1);
     put_leaf(code + 256, 2);
     memcpy(&entrant, code, sizeof entrant);
-    uint8_t jump[8] = {0xe9, 251, 0, 0, 0};
-    memcpy(&other, jump, sizeof other);
     struct ct_stalker *stalker = make();
     assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
     int right = 0;
@@ -134,6 +112,7 @@ static void test_two_mappings(void **state) {
     close(file);
 }
 
+#if defined __x86_64__
 /* Blocks of every length at every place, with alignment checks on: nothing of ours may be unaligned. */
 static void test_alignment(void **state) {
     (void)state;
@@ -162,26 +141,22 @@ static void test_alignment(void **state) {
     munmap(code, SIZE);
 }
 
+#endif
+
 /* The callee returns elsewhere: natural for code that deoptimizes. */
 static void test_return(void **state) {
     (void)state;
     uint8_t *code = make_caller();
     code_function *f = function_at(code + SITE);
-    /* lea rax, [rip + elsewhere]; mov [rsp], rax; ret */
-    static const uint8_t leaf[] = {0x48, 0x8d, 0x05, 0, 0, 0, 0, 0x48, 0x89, 0x04, 0x24, 0xc3};
-    uint8_t *callee = code + 1024;
-    memcpy(callee, leaf, sizeof leaf);
-    static const uint8_t elsewhere[] = {0x48, 0x83, 0xc4, 8}; /* add rsp, 8 */
-    memcpy(code + 2048, elsewhere, sizeof elsewhere);
-    put_leaf(code + 2052, 77);
-    int32_t offset = 1024 - 7;
-    memcpy(callee + 3, &offset, sizeof offset);
+    uint8_t *elsewhere = code + 2048;
+    put_return_to(code + 1024, elsewhere);
+    put_leaf(elsewhere + ELSEWHERE_SIZE, 77);
     set_target(code, 0);
     struct ct_stalker *stalker = make();
     assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
     int right = 0;
     for (int i = 0; i < 100; i++) {
-        put_leaf(code + 2052, i);
+        put_leaf(elsewhere + ELSEWHERE_SIZE, i);
         right += f() == i;
     }
     end(stalker);
@@ -189,26 +164,25 @@ static void test_return(void **state) {
     munmap(code, SIZE);
 }
 
-/* mov eax, [0]; jmp over; put_leaf: the handler writes another instruction where it faulted, or moves on. */
+/* The handler writes another instruction where it faulted, or moves on. */
 static uint8_t *faulting;
 static int faults;
 static bool moves;
 
 static void on_fault(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)info;
-    greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
-    faults += r[REG_RIP] == (greg_t)(uint64_t)faulting;
+    uint64_t *pc = context_pc(context);
+    faults += *pc == (uint64_t)faulting;
     if (moves)
-        r[REG_RIP] += 64;
+        *pc += 64;
     else
         put_leaf(faulting, 5);
 }
 
 static void test_fault(void **state) {
     (void)state;
-    static const uint8_t load[8] = {0x8b, 0x04, 0x25, 0, 0, 0, 0, 0xc3}; /* mov eax, [0]; ret */
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO}, before;
-    faulting = make_code();
+    faulting = make_code(); /* nothing is mapped after it */
     code_function *f = function_at(faulting);
     assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
     struct ct_stalker *stalker = make();
@@ -218,7 +192,7 @@ static void test_fault(void **state) {
     int right = 0;
     for (int i = 0; i < 200; i++) {
         moves = i % 2;
-        memcpy(faulting, load, sizeof load);
+        put_bad_load(faulting);
         right += f() == (moves ? 6 : 5);
     }
     end(stalker);
@@ -246,7 +220,7 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
     __atomic_add_fetch(&signals_seen, 1, __ATOMIC_RELAXED);
 }
 
-enum { CHANGES = 3000 };
+static uint32_t changes;
 
 /* Each change is seen once it is published: the runner says how far it has come, so that there is one to see for
  * each. */
@@ -254,7 +228,7 @@ static void *change(void *arg) {
     struct race *race = arg;
     if (race->stalker)
         assert_int_equal(ct_stalker_follow_me(race->stalker, NULL, NULL), 0);
-    for (uint32_t i = 1; i <= CHANGES; i++) {
+    for (uint32_t i = 1; i <= changes; i++) {
         set_target(race->code, (int)(i % VARIANTS));
         __atomic_store_n(&race->version, i, __ATOMIC_RELEASE);
         if (i % 8 == 0)
@@ -270,7 +244,7 @@ static void *change(void *arg) {
 static void run(struct race *race) {
     code_function *f = function_at(race->code + SITE);
     uint32_t seen = 0;
-    while (seen < CHANGES) {
+    while (seen < changes) {
         seen = __atomic_load_n(&race->version, __ATOMIC_ACQUIRE);
         uint32_t got = (uint32_t)(f() - ALWAYS);
         uint32_t last = __atomic_load_n(&race->version, __ATOMIC_ACQUIRE) + 1; /* it may be changed already */
@@ -303,6 +277,7 @@ static void race_with(bool followed_writer, uint32_t mask) {
 
 static void test_race(void **state) {
     (void)state;
+    changes = is_emulated() ? 100 : 3000;
     race_with(false, 0);
     race_with(true, 0);
     race_with(true, CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_BLOCK);
@@ -353,10 +328,16 @@ static void test_unmapped_meanwhile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_target),       cmocka_unit_test(test_entry),
-        cmocka_unit_test(test_two_mappings), cmocka_unit_test(test_return),
-        cmocka_unit_test(test_fault),        cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_race),         cmocka_unit_test(test_unmapped_meanwhile),
+        cmocka_unit_test(test_target),
+        cmocka_unit_test(test_entry),
+        cmocka_unit_test(test_two_mappings),
+        cmocka_unit_test(test_return),
+        cmocka_unit_test(test_fault),
+#if defined __x86_64__
+        cmocka_unit_test(test_alignment),
+#endif
+        cmocka_unit_test(test_race),
+        cmocka_unit_test(test_unmapped_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

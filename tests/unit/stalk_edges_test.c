@@ -44,25 +44,19 @@ static void end(struct ct_stalker *stalker) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
-static uint8_t *map_code(size_t size) {
-    uint8_t *code = mmap(NULL, size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(code != MAP_FAILED);
-    return code;
-}
-
 /* ---- shapes ---- */
 
 /* 10,000 instructions without a branch. */
 static void test_huge_block(void **state) {
     (void)state;
-    enum { INSNS = 10000, SIZE = 4 };
+    enum { INSNS = 10000 };
     uint8_t *code = map_code(64 << 10), *p = code;
-    static const uint8_t add[SIZE] = {0x48, 0x83, 0xc0, 0x03}; /* add rax, 3 */
-    memcpy(p, "\x31\xc0", 2);                                  /* xor eax, eax */
-    p += 2;
-    for (int i = 0; i < INSNS; i++, p += SIZE)
-        memcpy(p, add, SIZE);
-    *p++ = 0xc3;
+    put_zero(p);
+    p += ZERO_SIZE;
+    for (int i = 0; i < INSNS; i++, p += ADD_SIZE)
+        put_add(p);
+    put_return(p);
+    p += RETURN_SIZE;
     uint64_t (*function)(void) = (uint64_t(*)(void))(void *)code;
     for (int trust = -1; trust <= 1; trust++) {
         struct seen seen = {.low = (uint64_t)code, .high = (uint64_t)p};
@@ -75,7 +69,7 @@ static void test_huge_block(void **state) {
         assert_int_equal(seen.executed, 3 * (INSNS + 2));
         assert_int_equal(seen.bytes, 3 * (uint64_t)(p - code));
         assert_true(seen.blocks >= 3 * INSNS / 128);
-        assert_true(seen.longest <= 128 * SIZE);
+        assert_true(seen.longest <= 128 * ADD_SIZE);
     }
     munmap(code, 64 << 10);
 }
@@ -100,17 +94,14 @@ static void test_vdso(void **state) {
     assert_true(seen.blocks >= 1000);
 }
 
-/* endbr64 where calls and jumps go, and branches that need none. */
+/* Landing pads where calls and jumps go, and branches that need none. */
 static void test_branch_tracking(void **state) {
     (void)state;
     struct ct_stalker *stalker = follow(NULL, 1);
     uint64_t a = 0, b = 0;
     for (int i = 0; i < 10; i++) {
-        __asm__ volatile("lea 1f(%%rip), %%rcx\n notrack jmp *%%rcx\n ud2\n 1: endbr64\n inc %0"
-                         : "+r"(a)::"rcx", "cc");
-        __asm__ volatile("lea -128(%%rsp), %%rsp\n lea 1f(%%rip), %%rcx\n notrack call *%%rcx\n jmp 2f\n"
-                         "1: endbr64\n inc %0\n ret\n 2: lea 128(%%rsp), %%rsp"
-                         : "+r"(b)::"rcx", "cc", "memory");
+        JUMP_TO_PAD(a);
+        CALL_PAD(b);
     }
     end(stalker);
     assert_int_equal(a, 10);
@@ -125,10 +116,10 @@ static volatile int faults;
 static void on_fault(int signal, siginfo_t *info, void *context) {
     ucontext_t *c = context;
     (void)signal;
-    fault_pc = (uint64_t)c->uc_mcontext.gregs[REG_RIP];
+    fault_pc = *context_pc(c);
     fault_address = (uint64_t)info->si_addr;
     faults++;
-    c->uc_mcontext.gregs[REG_RIP] = c->uc_mcontext.gregs[REG_R8]; /* after it */
+    *context_pc(c) = AFTER_TRAP(c);
 }
 
 static void install(int signal, struct sigaction *old) {
@@ -136,14 +127,14 @@ static void install(int signal, struct sigaction *old) {
     assert_int_equal(sigaction(signal, &action, old), 0);
 }
 
-static void test_ud2(void **state) {
+static void test_trap(void **state) {
     (void)state;
     struct sigaction old;
     install(SIGILL, &old);
     struct ct_stalker *stalker = follow(NULL, 1);
     uint64_t at = 0;
     for (int i = 0; i < 5; i++)
-        __asm__ volatile("lea 1f(%%rip), %0\n lea 2f(%%rip), %%r8\n 1: ud2\n 2:" : "=r"(at)::"r8", "memory");
+        TRAP_HERE(at);
     int following = ct_stalker_is_following(stalker, 0);
     end(stalker);
     sigaction(SIGILL, &old, NULL);
@@ -153,6 +144,7 @@ static void test_ud2(void **state) {
     assert_int_equal(fault_address, at);
 }
 
+#if defined __x86_64__
 /* How many of 100 transactions were carried out or given up. */
 static uint64_t transact(void) {
     uint64_t begun = 0, given_up = 0;
@@ -217,6 +209,8 @@ static void test_sysenter(void **state) {
     munmap((void *)(uintptr_t)status, 4096);
 }
 
+#endif
+
 /* ---- memory ---- */
 
 static long resident_pages(void) {
@@ -233,7 +227,7 @@ static int change(uint8_t *code, int rounds) {
     int (*function)(void) = (int (*)(void))(void *)code;
     int right = 0;
     for (int i = 0; i < rounds; i++) {
-        memcpy(code + 1, &i, 4);
+        put_leaf(code, i);
         right += function() == i;
     }
     return right;
@@ -241,9 +235,8 @@ static int change(uint8_t *code, int rounds) {
 
 static void test_memory_of_changes(void **state) {
     (void)state;
+    NEEDS_PTRACE(); /* else these are the emulator's pages */
     uint8_t *code = map_code(4096);
-    code[0] = 0xb8; /* mov eax, imm; ret */
-    code[5] = 0xc3;
     struct ct_stalker *stalker = follow(NULL, -1);
     int right = change(code, 30000);
     long before = resident_pages();
@@ -264,11 +257,9 @@ static pthread_barrier_t changing_barrier;
 static void *change_in_thread(void *right) {
     uint8_t *code = map_code(4096);
     int (*function)(void) = (int (*)(void))(void *)code;
-    code[0] = 0xb8;
-    code[5] = 0xc3;
     pthread_barrier_wait(&changing_barrier);
     for (int i = 0; i < 100000; i++) {
-        memcpy(code + 1, &i, 4);
+        put_leaf(code, i);
         if (changing_trust >= 0)
             ct_stalker_invalidate(changing, (uint64_t)code);
         *(volatile int *)right += function() == i;
@@ -288,6 +279,7 @@ static void *only_wait(void *ends) {
 
 static void test_memory_of_threads(void **state) {
     (void)state;
+    NEEDS_PTRACE(); /* else these are the emulator's pages */
     for (changing_trust = -1; changing_trust <= 1; changing_trust++) {
         struct ct_stalker_options options = {.size = sizeof options, .follow_children = 1};
         struct ct_stalker_statistics statistics = {.size = sizeof statistics};
@@ -342,6 +334,7 @@ static void *wait_twice(void *unused) {
 
 static void test_refused_threads(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     struct ct_stalker *stalker, *other;
     pthread_t thread;
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
@@ -378,10 +371,16 @@ static void test_refused_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_huge_block),        cmocka_unit_test(test_vdso),
-        cmocka_unit_test(test_branch_tracking),   cmocka_unit_test(test_ud2),
-        cmocka_unit_test(test_transaction),       cmocka_unit_test(test_sysenter),
-        cmocka_unit_test(test_memory_of_changes), cmocka_unit_test(test_memory_of_threads),
+        cmocka_unit_test(test_huge_block),
+        cmocka_unit_test(test_vdso),
+        cmocka_unit_test(test_branch_tracking),
+        cmocka_unit_test(test_trap),
+#if defined __x86_64__
+        cmocka_unit_test(test_transaction),
+        cmocka_unit_test(test_sysenter),
+#endif
+        cmocka_unit_test(test_memory_of_changes),
+        cmocka_unit_test(test_memory_of_threads),
         cmocka_unit_test(test_refused_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,7 +71,7 @@ static volatile int released;
 
 __attribute__((noinline, section("native_text"))) static void spin_natively(void) {
     while (!released)
-        __asm__ volatile("pause");
+        RELAX();
 }
 extern const char __start_native_text[], __stop_native_text[];
 
@@ -98,6 +98,7 @@ static void *raise_signals(void *arg) {
  * more. */
 static void test_natively_in_signals(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     for (int i = 0; i < 100; i++) {
         pthread_t thread;
         void *result = stalker;
@@ -141,6 +142,7 @@ static void *follow_itself(void *arg) {
 
 static void test_from_two_sides(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     for (int i = 0; i < 3 * WAYS; i++) {
         pthread_t thread;
         void *result = NULL;
@@ -189,6 +191,7 @@ static void *unfollow_other(void *arg) {
 
 static void test_followed_again(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     for (int i = 0; i < 5; i++) {
         pthread_t threads[2];
         create(0);
@@ -245,6 +248,7 @@ static void *come_and_go(void *arg) {
 
 static void test_handlers_of_two(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     pthread_t threads[2];
     create(0);
     released = 0;
@@ -293,6 +297,7 @@ NOINLINE static void *unwind(void *arg) {
 /* The return address at which the unwinder is gets corrected meanwhile. */
 static void test_in_unwinder(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     pthread_t thread;
     void *result = stalker;
     create(0);
@@ -330,6 +335,7 @@ static void use_one_processor(cpu_set_t *before) {
 /* A thread that was started, and has not had its turn, when its creator's Stalker goes. */
 static void test_started_before_destroy(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     cpu_set_t before;
     use_one_processor(&before);
     for (int i = 0; i < 40; i++) {
@@ -362,6 +368,7 @@ static void *start_others(void *arg) {
 /* Nobody whom a followed thread has started is followed when all of them have been let go. */
 static void test_stop_of_starters(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     pthread_t thread;
     create(1);
     released = 0;

@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "stalk_code.h"
+
 #if defined __clang__
 #define NOINLINE __attribute__((noinline, aligned(64)))
 #else
@@ -209,12 +211,19 @@ static void test_excluded_module(void **state) {
 
 static int probed, destroyed;
 
+static const void *vectors_of(const struct ct_cpu_context *cpu) {
+#if defined __x86_64__
+    return ((const struct ct_cpu_x64 *)cpu)->vector;
+#else
+    return ((const struct ct_cpu_a64 *)cpu)->vector;
+#endif
+}
+
 static void probe(struct ct_cpu_context *cpu, void *data) {
-    struct ct_cpu_x64 *x64 = (struct ct_cpu_x64 *)cpu;
     probed++;
     assert_ptr_equal(data, &probed);
-    assert_int_equal(x64->pc, (uint64_t)leaf);
-    assert_non_null(x64->vector);
+    assert_int_equal(ct_cpu_pc(cpu), (uint64_t)leaf);
+    assert_non_null(vectors_of(cpu));
     ct_cpu_set_argument(cpu, 0, ct_cpu_argument(cpu, 0) + 100);
 }
 
@@ -254,11 +263,10 @@ static uint64_t called_at;
 static volatile double noise[8];
 
 static void callout(struct ct_cpu_context *cpu, void *data) {
-    struct ct_cpu_x64 *x64 = (struct ct_cpu_x64 *)cpu;
     assert_ptr_equal(data, &called_out);
-    called_at = x64->pc;
+    called_at = ct_cpu_pc(cpu);
     called_out++;
-    x64->gpr[7] = 1000;         /* rdi */
+    ct_cpu_set_argument(cpu, 0, 1000);
     for (int i = 0; i < 8; i++) /* vector registers */
         noise[i] = (double)called_out * i;
 }
@@ -332,15 +340,16 @@ static void test_callouts_destroyed(void **state) {
     assert_int_equal(put_out, destroyed_out);
 }
 
-/* leaf becomes: mov eax, 77; ret */
+/* leaf returns 77 */
 static int replace_leaf(void *user, struct ct_stalker_iterator *iterator, struct ct_stalker_writer *writer) {
-    static const uint8_t code[] = {0xb8, 77, 0, 0, 0};
+    uint8_t code[LEAF_SIZE];
     (void)user;
+    put_leaf(code, 77);
     const struct ct_stalker_insn *insn;
     while ((insn = ct_stalker_iterator_next(iterator))) {
         bool inside = insn->address - (uint64_t)leaf < 32;
         if (insn->address == (uint64_t)leaf)
-            ct_stalker_writer_put_bytes(writer, code, sizeof code);
+            ct_stalker_writer_put_bytes(writer, code, LEAF_SIZE - RETURN_SIZE);
         if (!inside || insn->kind == CT_STALKER_INSN_RETURN)
             ct_stalker_iterator_keep(iterator);
     }
@@ -373,18 +382,9 @@ static int count_instructions(void *user, struct ct_stalker_iterator *iterator, 
     return 0;
 }
 
-/* Sums of 128 bits, with the carry from one instruction to the next: 5 instructions a round, 2 around them. */
 uint64_t carries(uint64_t rounds, uint64_t *high);
 __asm__(".pushsection .text\n.balign 64\n"
-        "carries:\n"
-        "  xor %eax, %eax\n"
-        "1: add $-3, %rax\n"
-        "  adcq $0, (%rsi)\n"
-        "  lea 1(%rax), %rax\n"
-        "  dec %rdi\n"
-        "  jne 1b\n"
-        "  ret\n"
-        ".balign 64\n.popsection\n");
+        "carries:\n" CARRIES ".balign 64\n.popsection\n");
 
 static void test_count(void **state) {
     (void)state;
@@ -400,7 +400,7 @@ static void test_count(void **state) {
     end(stalker);
     assert_int_equal(sum, expected);
     assert_int_equal(high, expected_high);
-    assert_int_equal(counted, 2 + 5 * ROUNDS);
+    assert_int_equal(counted, CARRIES_REST + CARRIES_ROUND * ROUNDS);
 }
 
 static int stop_status;
@@ -457,21 +457,18 @@ static void test_unfollow_in_callout(void **state) {
 
 /* ---- trust ---- */
 
-/* mov eax, value; ret: rewritten in place. */
+/* A function that is rewritten in place. */
 struct changing {
     uint8_t *code;
     int (*function)(void);
 };
 
 static void set(struct changing *c, int value) {
-    c->code[0] = 0xb8;
-    memcpy(c->code + 1, &value, 4);
-    c->code[5] = 0xc3;
+    put_leaf(c->code, value);
 }
 
 static void make_changing(struct changing *c) {
-    c->code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(c->code != MAP_FAILED);
+    c->code = map_code(4096);
     c->function = (int (*)(void))(void *)c->code;
 }
 
@@ -582,27 +579,19 @@ static void jump_away(void) {
 
 static void test_no_return(void **state) {
     (void)state;
-    uint8_t *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(pages != MAP_FAILED);
-    /* mov rax, jump_away; sub rsp, 8; call 1f; <nothing>   and before it   1: jmp rax */
-    static const uint8_t code[] = {0xff, 0xe0, 0x48, 0xb8, 0,    0,    0,    0,    0,    0,   0,
-                                   0,    0x48, 0x83, 0xec, 0x08, 0xe8, 0xeb, 0xff, 0xff, 0xff};
-    uint64_t target = (uint64_t)jump_away;
+    uint8_t *pages = map_code(8192);
     munmap(pages + 4096, 4096);
-    memset(pages, 0x06, 4096); /* no instruction of 64-bit code */
-    for (int place = 0; place < 2; place++) {
-        uint8_t *at = place ? pages + 1000 : pages + 4096 - sizeof code;
-        memcpy(at, code, sizeof code);
-        memcpy(at + 4, &target, 8);
-    }
+    memset(pages, NO_CODE, 4096);
+    for (int place = 0; place < 2; place++)
+        put_no_return(place ? pages + 1000 : pages + 4096 - NO_RETURN_SIZE, (uint64_t)jump_away);
     assert_int_equal(mprotect(pages, 4096, PROT_READ | PROT_EXEC), 0);
     struct ct_stalker *stalker = make();
     volatile int jumps = 0;
     assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
     for (volatile int i = 0; i < 10; i++) {
-        uint8_t *at = i % 2 ? pages + 1000 : pages + 4096 - sizeof code;
+        uint8_t *at = i % 2 ? pages + 1000 : pages + 4096 - NO_RETURN_SIZE;
         if (!setjmp(jump))
-            ((void (*)(void))(void *)(at + 2))();
+            ((void (*)(void))(void *)(at + NO_RETURN_BEGIN))();
         else
             jumps++;
     }
@@ -718,6 +707,7 @@ static long mapped_pages(void) {
 /* What a Stalker has taken is free again when it is destroyed; blocks of ended threads serve others. */
 static void test_memory(void **state) {
     (void)state;
+    NEEDS_PTRACE(); /* else these are the emulator's pages */
     struct counts counts = {0};
     seen = &counts;
     long before = 0;

@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "stalk_code.h"
+
 #if defined __clang__
 #define NOINLINE __attribute__((noinline))
 #else
@@ -85,7 +87,7 @@ static void test_sites(void **state) {
     (void)state;
     for (unsigned e = 0; e < sizeof entries / sizeof *entries; e++)
         for (unsigned n = 0; n < sizeof counts / sizeof *counts; n++)
-            for (int memory = CT_STALKER_MEMORY_RWX; memory <= CT_STALKER_MEMORY_PROTECT; memory++)
+            for (int memory = CT_STALKER_MEMORY_RWX; memory <= last_memory(); memory++)
                 check_site((enum ct_stalker_memory)memory, entries[e], counts[n]);
 }
 
@@ -119,18 +121,14 @@ static void test_bad_input(void **state) {
 
 enum { PAGE = 4096 };
 
-/* mov eax, value; ret */
 static void write_target(uint8_t *at, unsigned value) {
     assert_int_equal(mprotect(at, PAGE, PROT_READ | PROT_WRITE), 0);
-    at[0] = 0xb8;
-    memcpy(at + 1, &value, sizeof value);
-    at[5] = 0xc3;
+    put_leaf(at, (int)value);
     assert_int_equal(mprotect(at, PAGE, PROT_READ | PROT_EXEC), 0);
 }
 
 static uint8_t *make_targets(function **list) {
-    uint8_t *pages = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(pages != MAP_FAILED);
+    uint8_t *pages = map_code(3 * PAGE);
     for (unsigned i = 0; i < 3; i++) {
         write_target(pages + i * PAGE, i * 1000);
         list[i] = (function *)(void *)(pages + i * PAGE);
@@ -141,7 +139,7 @@ static uint8_t *make_targets(function **list) {
 /* Often enough that the cache is not filled again. */
 static void test_changing_targets(void **state) {
     (void)state;
-    for (int memory = CT_STALKER_MEMORY_RWX; memory <= CT_STALKER_MEMORY_PROTECT; memory++) {
+    for (int memory = CT_STALKER_MEMORY_RWX; memory <= last_memory(); memory++) {
         function *list[3];
         uint8_t *pages = make_targets(list);
         struct ct_stalker *stalker = make((enum ct_stalker_memory)memory, 4);
@@ -188,7 +186,7 @@ static void *work(void *arg) {
 /* Their targets overlap, and are given up by a third one all the time. */
 static void test_threads(void **state) {
     (void)state;
-    for (int memory = CT_STALKER_MEMORY_RWX; memory <= CT_STALKER_MEMORY_PROTECT; memory++) {
+    for (int memory = CT_STALKER_MEMORY_RWX; memory <= last_memory(); memory++) {
         struct ct_stalker *stalker = make((enum ct_stalker_memory)memory, 8);
         struct worker workers[2];
         volatile int ended = 0;

@@ -150,6 +150,7 @@ static void test_signals(void **state) {
 /* Threads that are followed and let go all the time, wherever they are. */
 static void test_coming_and_going(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     struct ct_stalker *stalker;
     if (!__rseq_size)
         skip();

@@ -3,12 +3,14 @@
  * interrupts work at random places thousands of times; faults are jumped out of and repaired. */
 #include "stalk_util.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/user.h>
 #include <time.h>
 
@@ -130,24 +132,23 @@ static void test_siglongjmp(void **state) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
-static uint64_t fault_pc, fault_rcx;
+static uint64_t fault_pc, fault_register;
 
-/* ud2 is two bytes long. */
 static void step_over(int signal, siginfo_t *info, void *context) {
     (void)signal;
     ucontext_t *c = context;
     fault_address = info->si_addr;
-    fault_pc = (uint64_t)c->uc_mcontext.gregs[REG_RIP];
-    c->uc_mcontext.gregs[REG_RIP] += 2;
-    c->uc_mcontext.gregs[REG_RAX] = 77;
+    fault_pc = *context_pc(c);
+    *context_pc(c) += TRAP_SIZE;
+    *context_result(c) = 77;
 }
 
-static void note_rcx(int signal, siginfo_t *info, void *context) {
+static void note_register(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)info;
     ucontext_t *c = context;
-    fault_pc = (uint64_t)c->uc_mcontext.gregs[REG_RIP];
-    fault_rcx = (uint64_t)c->uc_mcontext.gregs[REG_RCX];
-    c->uc_mcontext.gregs[REG_RAX] = (greg_t)(uint64_t)&indirect;
+    fault_pc = *context_pc(c);
+    fault_register = *context_scratch(c);
+    *context_result(c) = (uint64_t)&indirect;
 }
 
 /* The handler sees registers of the program, in the middle of our code too, and its changes take effect. */
@@ -158,21 +159,18 @@ static void test_context(void **state) {
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
     install(SIGILL, step_over, 0);
     assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
-    __asm__ volatile("lea 1f(%%rip), %1; xor %%eax, %%eax; 1: ud2; add $1, %%rax" : "=a"(value), "=r"(at)::"cc");
+    TRAP_AND_ADD(value, at);
     assert_int_equal(value, 78);
     assert_int_equal(fault_pc, at);
     assert_int_equal((uint64_t)fault_address, at);
     struct sigaction old;
     sigaction(SIGSEGV, NULL, &old);
-    install(SIGSEGV, note_rcx, 0);
-    __asm__ volatile("lea 1f(%%rip), %1\n mov $0x1234567, %%ecx\n mov $24, %%eax\n mov $5, %%edi\n"
-                     "lea -256(%%rsp), %%rsp\n 1: call *(%%rax)\n lea 256(%%rsp), %%rsp\n"
-                     : "=a"(value), "=&b"(call_at)::"rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "cc",
-                       "memory");
+    install(SIGSEGV, note_register, 0);
+    FAULTING_CALL(value, call_at);
     sigaction(SIGSEGV, &old, NULL);
     assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
     assert_int_equal(fault_pc, call_at);
-    assert_int_equal(fault_rcx, 0x1234567);
+    assert_int_equal(fault_register, 0x1234567);
     assert_int_equal(value, mix(5));
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
@@ -226,19 +224,20 @@ static void test_actions(void **state) {
     }
 }
 
-static volatile int traps;
-
-static void on_trap(int signal, siginfo_t *info, void *context) {
-    (void)signal, (void)info;
-    fault_pc = (uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
-    traps++;
-}
-
 static int stop_status;
 
 static void stopped(void *user, int tid, int status) {
     (void)user, (void)tid;
     stop_status = status;
+}
+
+#if defined __x86_64__
+static volatile int traps;
+
+static void on_trap(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info;
+    fault_pc = *context_pc(context);
+    traps++;
 }
 
 /* int3 and the other kernel entry are executed; a far return ends following, and the program goes on. */
@@ -274,6 +273,28 @@ static void test_odd_instructions(void **state) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
+#else
+/* brk is executed; a change of the thread pointer ends following, and the program goes on. */
+static void test_odd_instructions(void **state) {
+    (void)state;
+    struct ct_stalker *stalker;
+    struct ct_stalker_sink sink = {.size = sizeof sink, .stop = stopped};
+    uint64_t at, pointer;
+    install(SIGTRAP, step_over, 0);
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, &sink), 0);
+    __asm__ volatile("adr %0, 1f\n 1: brk #0" : "=r"(at)::"x0");
+    int following = ct_stalker_is_following(stalker, 0);
+    __asm__ volatile("mrs %0, tpidr_el0\n msr tpidr_el0, %0" : "=r"(pointer)::"memory");
+    int afterwards = ct_stalker_is_following(stalker, 0);
+    assert_int_equal(following, 1);
+    assert_int_equal(fault_pc, at);
+    assert_int_equal(afterwards, 0);
+    assert_int_equal(stop_status, CT_ERR_UNSUPPORTED);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+}
+#endif
+
 /* ---- one signal while another is being delivered ---- */
 
 enum { STORM = 4000, IN_THE_QUEUE = 500 }; /* the kernel has room for some thousands, of all processes of a user */
@@ -287,8 +308,7 @@ NOINLINE static void storm_witness(void) {
 
 static void on_storm(int signal, siginfo_t *info, void *context) {
     (void)info;
-    const ucontext_t *c = context;
-    if (c->uc_mcontext.gregs[REG_RSP] == 0)
+    if (*context_sp(context) == 0)
         abort();
     storm_witness();
     storm_handled[signal - SIGRTMIN]++; /* each kind is blocked while it is handled */
@@ -369,7 +389,7 @@ static void test_system_calls(void **state) {
     char got = 0;
     ssize_t size = read(ends[0], &got, 1); /* restarted after each tick */
     int status = 0;
-    pid_t waited;
+    volatile pid_t waited;
     while ((waited = waitpid(child, &status, 0)) < 0 && errno == EINTR)
         ;
     set_timer(0);
@@ -430,7 +450,8 @@ enum way {
     WAY_SUSPEND,
     WAY_COUNT
 };
-static const int death_of[] = {SIGSEGV, SIGSEGV, SIGSEGV, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGTERM, SIGSEGV, SIGTERM};
+static const int death_of[] = {SIGSEGV, SIGSEGV, SIGSEGV, SIGILL,  DEATH_OF_DIVISION,
+                               SIGTRAP, SIGABRT, SIGTERM, SIGSEGV, SIGTERM};
 
 static void reset_only(int signal) {
     (void)signal; /* SA_RESETHAND: the next one kills */
@@ -443,24 +464,22 @@ __attribute__((noreturn)) static void die(enum way way) {
         sigaction(SIGSEGV, &once, NULL);
         /* fall through */
     case WAY_WRITE:
-        __asm__ volatile("lea 1f(%%rip), %%rcx; mov %%rcx, %0; 1: movl $1, 16" : "=m"(shared->pc)::"rcx", "memory");
+        DIE_OF_WRITE(shared->pc);
         break;
     case WAY_JUMP:
-        __asm__ volatile("movq $16, %0; mov $16, %%eax; jmp *%%rax" : "=m"(shared->pc)::"rax", "memory");
+        DIE_OF_JUMP(shared->pc);
         break;
     case WAY_CALL: /* in the middle of our code for it */
-        __asm__ volatile("lea 1f(%%rip), %%rcx; mov %%rcx, %0; mov $16, %%eax; 1: call *(%%rax)"
-                         : "=m"(shared->pc)::"rax", "rcx", "memory");
+        DIE_OF_CALL(shared->pc);
         break;
     case WAY_UD2:
-        __asm__ volatile("lea 1f(%%rip), %%rcx; mov %%rcx, %0; 1: ud2" : "=m"(shared->pc)::"rcx", "memory");
+        DIE_OF_TRAP(shared->pc);
         break;
     case WAY_DIVIDE:
-        __asm__ volatile("lea 1f(%%rip), %%rcx; mov %%rcx, %0; xor %%ecx, %%ecx; 1: div %%ecx"
-                         : "=m"(shared->pc)::"rax", "rcx", "rdx", "memory", "cc");
+        DIE_OF_DIVISION(shared->pc);
         break;
     case WAY_TRAP:
-        __asm__ volatile("lea 1f(%%rip), %%rcx; mov %%rcx, %0; int3; 1: nop" : "=m"(shared->pc)::"rcx", "memory");
+        DIE_OF_BREAKPOINT(shared->pc);
         break;
     case WAY_ABORT:
         abort();
@@ -511,9 +530,10 @@ static void watch(pid_t child, struct death *d) {
     memset(d, 0, sizeof *d);
     while (waitpid(child, &d->status, 0) == child && WIFSTOPPED(d->status)) {
         struct user_regs_struct regs;
+        struct iovec all = {&regs, sizeof regs};
         ptrace(PTRACE_GETSIGINFO, child, 0, &d->info);
-        ptrace(PTRACE_GETREGS, child, 0, &regs);
-        d->pc = regs.rip;
+        ptrace(PTRACE_GETREGSET, child, NT_PRSTATUS, &all);
+        d->pc = STEPPED_PC(regs);
         ptrace(PTRACE_CONT, child, 0, WSTOPSIG(d->status));
     }
 }
@@ -521,6 +541,7 @@ static void watch(pid_t child, struct death *d) {
 /* Without a handler: every event is there, and the process dies as it does unfollowed. */
 static void test_death(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
     for (int way = 0; way < WAY_COUNT; way++) {
@@ -554,8 +575,7 @@ static volatile unsigned long damaged;
 static void on_alternate(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)info;
     volatile uint64_t canaries[64];
-    const ucontext_t *c = context;
-    greg_t pc = c->uc_mcontext.gregs[REG_RIP], sp = c->uc_mcontext.gregs[REG_RSP];
+    uint64_t pc = *context_pc(context), sp = *context_sp(context);
     for (unsigned i = 0; i < 64; i++)
         canaries[i] = 0x1111111111111111 * (i % 15 + 1);
     unsigned long before = ticks;
@@ -563,7 +583,7 @@ static void on_alternate(int signal, siginfo_t *info, void *context) {
         (void)work(20);
         for (unsigned i = 0; i < 64; i++)
             damaged += canaries[i] != 0x1111111111111111 * (i % 15 + 1);
-        damaged += c->uc_mcontext.gregs[REG_RIP] != pc || c->uc_mcontext.gregs[REG_RSP] != sp;
+        damaged += *context_pc(context) != pc || *context_sp(context) != sp;
     }
 }
 

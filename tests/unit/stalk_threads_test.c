@@ -89,12 +89,14 @@ static void loop(int times, uint32_t mask, enum ct_stalker_memory memory) {
 
 static void test_loop(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     const char *text = getenv("STALK_LOOPS");
     loop(text ? atoi(text) : 2000, 0, CT_STALKER_MEMORY_AUTO);
 }
 
 static void test_loop_with_events(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     loop(300, CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_BLOCK, CT_STALKER_MEMORY_AUTO);
     assert_true(received > 0);
     loop(100, 0, CT_STALKER_MEMORY_DUAL);
@@ -134,6 +136,7 @@ static void ask_to_leave(struct stalk_thread *t) {
 /* A thread that leaves with full records writes no more of them. */
 static void test_leave_when_full(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     struct worker w;
     struct ct_stalker *stalker;
     struct ct_stalker_sink sink = {
@@ -159,6 +162,7 @@ static void test_leave_when_full(void **state) {
 /* The code goes as soon as the thread was let go: it must have left it. */
 static void test_destroy_at_once(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     const char *text = getenv("STALK_DESTROYS");
     struct worker w;
     start(&w);
@@ -177,6 +181,7 @@ static void test_destroy_at_once(void **state) {
 /* Several threads at once, and two Stalkers. */
 static void test_several(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     struct worker workers[4];
     struct ct_stalker *stalkers[2];
     for (int i = 0; i < 2; i++)
@@ -202,6 +207,7 @@ static void test_several(void **state) {
 /* A thread that ends while it is followed. */
 static void test_end(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     struct ct_stalker *stalker;
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
     for (int i = 0; i < 20; i++) {
@@ -219,6 +225,7 @@ static void test_end(void **state) {
 /* However threads cease to be followed, the last one gives the program its handlers back. */
 static void test_handlers(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     struct ct_stalker *stalkers[2];
     struct worker workers[3];
     signal(SIGUSR1, ignore_signal);
@@ -247,6 +254,7 @@ static void test_handlers(void **state) {
 /* Who was let go has done so: not when it gets its next turn. */
 static void test_handlers_at_once(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     struct ct_stalker *stalker;
     struct worker w;
     signal(SIGUSR1, ignore_signal);
@@ -284,6 +292,7 @@ static void on_storm(int signal, siginfo_t *info, void *context) {
  * once. */
 static void test_loop_in_signals(void **state) {
     (void)state;
+    NEEDS_PTRACE();
     struct worker w;
     pthread_t thread;
     struct ct_stalker *stalker;
@@ -345,15 +354,14 @@ static void test_children(void **state) {
     }
 }
 
-/* mov eax, value; ret, with the value where one store changes it: rewritten by another thread. */
+/* A function with its value where one store changes it: rewritten by another thread. */
 static uint8_t *changing;
 static volatile int changing_seen;
 
 /* It does not get ahead of the thread that executes it by more than 1,000 changes. */
 static void *rewrite(void *arg) {
-    volatile int *value = (volatile int *)(void *)(changing + 4);
     for (int i = 1; i <= 20000; i++) {
-        *value = i;
+        change_value(changing, i);
         if (i % 64 == 0)
             usleep(1);
         while (changing_seen < i - 1000)
@@ -366,8 +374,8 @@ static void test_changed_by_another(void **state) {
     (void)state;
     struct ct_stalker *stalker;
     pthread_t thread;
-    changing = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    memcpy(changing, (const uint8_t[]){0x90, 0x90, 0x90, 0xb8, 0, 0, 0, 0, 0xc3}, 9);
+    changing = map_code(4096);
+    put_value(changing);
     int (*function)(void) = (int (*)(void))(void *)changing;
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
     assert_int_equal(ct_stalker_set_trust_threshold(stalker, -1), 0);

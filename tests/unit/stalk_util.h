@@ -22,6 +22,8 @@
 
 #include <cmocka.h>
 
+#include "stalk_code.h"
+
 #if defined __clang__
 #define NOINLINE __attribute__((noinline))
 #else
@@ -77,11 +79,40 @@ __attribute__((unused)) static void destroy_soon(struct ct_stalker *stalker) {
     assert_int_equal(status, 0);
 }
 
+/* Registers in the context of a signal handler. */
+#if defined __x86_64__
+static inline uint64_t *context_pc(void *context) {
+    return (uint64_t *)&((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+}
+static inline uint64_t *context_sp(void *context) {
+    return (uint64_t *)&((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
+}
+static inline uint64_t *context_result(void *context) { /* of a function */
+    return (uint64_t *)&((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX];
+}
+static inline uint64_t *context_scratch(void *context) { /* our code uses it */
+    return (uint64_t *)&((ucontext_t *)context)->uc_mcontext.gregs[REG_RCX];
+}
+#else
+static inline uint64_t *context_result(void *context) {
+    return (uint64_t *)&((ucontext_t *)context)->uc_mcontext.regs[0];
+}
+static inline uint64_t *context_scratch(void *context) {
+    return (uint64_t *)&((ucontext_t *)context)->uc_mcontext.regs[16];
+}
+static inline uint64_t *context_pc(void *context) {
+    return (uint64_t *)&((ucontext_t *)context)->uc_mcontext.pc;
+}
+static inline uint64_t *context_sp(void *context) {
+    return (uint64_t *)&((ucontext_t *)context)->uc_mcontext.sp;
+}
+#endif
+
 /* Does the handler's context hold a place of the program? All its code lies in files, or in the vdso; translated code
  * does not. */
-static inline bool tells_program(const void *context) {
+static inline bool tells_program(void *context) {
     Dl_info where;
-    uint64_t pc = (uint64_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+    uint64_t pc = *context_pc(context);
     return pc - getauxval(AT_SYSINFO_EHDR) < 0x4000 || dladdr((void *)pc, &where);
 }
 

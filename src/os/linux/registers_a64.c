@@ -144,6 +144,7 @@ int ct_seize_write_registers(const struct seize_set *set, const struct seize_thr
     if (now->pc != ct_registers_to_a64(&thread->original)->pc)
         a->pc = now->pc;
     a->sp = now->sp;
+    a->x[18] = now->x[18]; /* of followed threads (stalk/link_a64.c) */
     a->tpidr = now->tpidr;
     a->block = now->block;
     return status_of(ct_registers_write(thread->tid, &fresh));

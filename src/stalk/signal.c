@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals of programs with followed threads, Linux/x86_64.
+/* Signals of programs with followed threads, Linux.
  *
  * While a thread is followed, ct_stalk_signal_entry replaces every handler that the program has installed. It keeps the
  * program's flags, mask and restorer, so the kernel puts the frame where it would be otherwise. If the signal
- * interrupted translated code, the frame gets the program's state (recover_x64.c), and the handler runs translated.
- * When the handler returns, its rt_sigreturn is seen (syscall_x64.c), and the program counter in the frame becomes one
+ * interrupted translated code, the frame gets the program's state (recover_<isa>.c), and the handler runs translated.
+ * When the handler returns, its rt_sigreturn is seen (syscall.c), and the program counter in the frame becomes one
  * of translated code again. If the signal interrupted the engine, or the entry of another signal, it is put off: it is
  * queued again, and all signals are blocked until the engine is left. In threads that are not followed, and in excluded
  * code, the handler runs as if we were not there.
@@ -20,6 +20,7 @@
  * itself. */
 #include "stalk/signals.h"
 #include "hook/runtime.h"
+#include "isa/host.h"
 #include "os/linux/syscall.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -33,8 +34,8 @@
 #include "stalk/thread.h"
 #include "stalk/translate.h"
 #include "stalk/vfork.h"
+#include CT_HOST_HEADER(signal)
 
-enum { RAX = 0, RDX = 2, RSP = 4, RSI = 6, RDI = 7 };
 enum { SA_SIGINFO_ = 4, SA_RESTORER_ = 0x04000000, SA_ONSTACK_ = 0x08000000, SIG_SETMASK_ = 2, FIRST_REAL_HANDLER = 2 };
 #define SA_RESETHAND_ 0x80000000u
 #define BIT(signal)   (1ull << ((signal)-1))
@@ -42,15 +43,6 @@ enum { SA_SIGINFO_ = 4, SA_RESTORER_ = 0x04000000, SA_ONSTACK_ = 0x08000000, SIG
 #define FATAL                                                                                                          \
     (BIT(1) | BIT(2) | BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(7) | BIT(8) | BIT(10) | BIT(11) | BIT(12) | BIT(13) |   \
      BIT(14) | BIT(15) | BIT(31))
-
-/* The kernel's struct ucontext. */
-struct context {
-    uint64_t flags, link, stack[3];
-    uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
-    uint64_t segments, error, trap, oldmask, cr2, fpstate, reserved[8];
-    uint64_t mask;
-};
-_Static_assert(offsetof(struct context, mask) == 296, "uc_sigmask");
 
 static struct stalk_action actions[STALK_SIGNALS];
 static uint32_t users;
@@ -245,23 +237,6 @@ int64_t ct_stalk_sigaction_vforked(uint64_t signal, const struct stalk_action *n
 
 /* ---- delivery ---- */
 
-static void read_context(const struct context *c, struct stalk_regs *r) {
-    const uint64_t in_order[16] = {c->rax, c->rcx, c->rdx, c->rbx, c->rsp, c->rbp, c->rsi, c->rdi,
-                                   c->r8,  c->r9,  c->r10, c->r11, c->r12, c->r13, c->r14, c->r15};
-    for (unsigned i = 0; i < 16; i++)
-        r->gpr[i] = in_order[i];
-    r->pc = c->rip;
-    r->flags = c->eflags;
-}
-
-static void write_context(struct context *c, const struct stalk_regs *r) {
-    uint64_t *in_order[16] = {&c->rax, &c->rcx, &c->rdx, &c->rbx, &c->rsp, &c->rbp, &c->rsi, &c->rdi,
-                              &c->r8,  &c->r9,  &c->r10, &c->r11, &c->r12, &c->r13, &c->r14, &c->r15};
-    for (unsigned i = 0; i < 16; i++)
-        *in_order[i] = r->gpr[i];
-    c->rip = r->pc;
-}
-
 /* Did the instruction itself cause this SIGILL, SIGTRAP, SIGBUS, SIGFPE or SIGSEGV? */
 static bool is_fault(uint64_t signal, const void *info) {
     int code = ((const int *)info)[2];
@@ -294,7 +269,8 @@ struct delivery {
     struct stalk_regs regs;
     struct context *context;
     uint64_t handler, signal;
-    uint64_t mask; /* the handler's */
+    uint64_t mask;   /* the handler's */
+    uint64_t *entry; /* where the mask was in the frame of ct_stalk_signal_entry */
     bool fault;
     void *info;
 };
@@ -302,7 +278,7 @@ struct delivery {
 /* Writes the program's state to the frame, and to siginfo if the fault reports the address of the instruction. */
 static void show_program(const struct delivery *d) {
     uint64_t *address = (uint64_t *)d->info + 2; /* si_addr */
-    if (d->fault && *address == d->context->rip)
+    if (d->fault && *address == d->context->pc)
         *address = d->regs.pc;
     write_context(d->context, &d->regs);
 }
@@ -354,7 +330,7 @@ static uint64_t deliver_end(uint64_t arg, uint64_t unused) {
     return 0;
 }
 
-/* The frame is on the alternate stack: from now on the engine is entered with care (entry_x64.S), until the thread
+/* The frame is on the alternate stack: from now on the engine is entered with care (entry_<isa>.S), until the thread
  * leaves that stack. */
 static void note_alternate(struct stalk_thread *t, const struct context *c) {
     if ((uint64_t)c - c->stack[0] >= c->stack[2])
@@ -365,20 +341,16 @@ static void note_alternate(struct stalk_thread *t, const struct context *c) {
 }
 
 void ct_stalk_check_alternate(struct stalk_thread *t) {
-    if (t->area->alternate && t->area->gpr[RSP] - t->alternate_low >= t->alternate_size)
+    if (t->area->alternate && ct_stalk_slot(t->area->gpr) - t->alternate_low >= t->alternate_size)
         t->area->alternate = 0;
 }
 
 /* The handler begins as if the engine was left for it: signals that were put off arrive there, or later. */
 static uint64_t begin_translated(const struct delivery *d, uint64_t code) {
     struct stalk_area *a = d->t->area;
-    for (unsigned i = 0; i < 16; i++)
+    for (unsigned i = 0; i < STALK_REGISTERS; i++)
         a->gpr[i] = d->regs.gpr[i];
-    a->gpr[RAX] = 0;
-    a->gpr[RDI] = d->signal;
-    a->gpr[RSI] = (uint64_t)d->info;
-    a->gpr[RDX] = (uint64_t)d->context;
-    a->gpr[RSP] = (uint64_t)d->context - 8; /* where the restorer's address is */
+    begin_registers(a->gpr, d->signal, d->info, d->context, d->entry);
     a->resume = code;
     note_alternate(d->t, d->context);
     a->mask = d->mask;
@@ -388,11 +360,11 @@ static uint64_t begin_translated(const struct delivery *d, uint64_t code) {
 
 /* The handler returns to a stub of ours, as an excluded call does; then its rt_sigreturn is seen. */
 static uint64_t begin_excluded(const struct delivery *d) {
-    uint64_t *slot = (uint64_t *)d->context - 1;
-    uint64_t stub = ct_stalk_return_stub(d->t->cache, *slot);
+    uint64_t *place = handler_return(d->context, d->entry);
+    uint64_t stub = ct_stalk_return_stub(d->t->cache, *place);
     if (stub) {
-        *slot = stub;
-        d->t->area->native = (uint64_t)slot;
+        *place = stub;
+        d->t->area->native = handler_slot(d->context);
     }
     return d->handler;
 }
@@ -401,9 +373,9 @@ static uint64_t begin_excluded(const struct delivery *d) {
 static void report_handler(const struct delivery *d) {
     const struct context *c = d->context;
     uint64_t low = c->stack[0], size = c->stack[2];
-    bool switched = (uint64_t)c - low < size && c->rsp - low >= size;
+    bool switched = (uint64_t)c - low < size && c->sp - low >= size;
     const struct stalk_alternate alternate = {.low = low, .size = size};
-    ct_stalk_event_handler(d->t, c->rip, d->handler, (uint64_t)c - 8, switched ? &alternate : NULL);
+    ct_stalk_event_handler(d->t, c->pc, d->handler, handler_slot(c), switched ? &alternate : NULL);
 }
 
 /* Returns where the handler begins; its own address: it runs natively. */
@@ -476,6 +448,7 @@ struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, 
     struct delivery d; /* an initializer would call memset, which does not exist here */
     d.t = ct_stalk_thread_current();
     d.context = c;
+    d.entry = mask;
     d.handler = action->handler;
     d.signal = signal;
     d.fault = is_fault(signal, info);
@@ -485,7 +458,7 @@ struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, 
         ct_stalk_vfork_end(t);
         ct_stalk_vfork_release(t->stalker);
     }
-    if (t && !d.fault && is_entering(c->rip)) {
+    if (t && !d.fault && is_entering(c->pc)) {
         put_off_at_entry(t, signal, info, c);
         return (struct stalk_way){0, 0};
     }
@@ -493,7 +466,7 @@ struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, 
         *mask = t->entry_mask;
         t->at_entry = false;
     }
-    if (t && !d.fault && (t->area->in_engine || is_switching(t, c->rip))) {
+    if (t && !d.fault && (t->area->in_engine || is_switching(t, c->pc))) {
         put_off_signal(t, signal, info, c);
         return (struct stalk_way){0, 0};
     }
@@ -510,36 +483,34 @@ struct stalk_way ct_stalk_on_signal(uint64_t signal, void *info, void *context, 
 
 /* ---- returning from handlers ---- */
 
-void ct_stalk_sigreturn(struct stalk_thread *t, uint64_t frame) {
-    struct context *c = (struct context *)frame;
+void ct_stalk_sigreturn(struct stalk_thread *t) {
+    struct context *c = sigreturn_frame(t->area->gpr);
     int status;
     uint64_t word = 0;
-    if (ct_stalk_runs_natively(t->stalker, c->rip) && !ct_os_peek(c->rsp, &word, sizeof word) &&
+    if (ct_stalk_runs_natively(t->stalker, c->pc) && interrupted_return(c, &word) &&
         ct_stalk_return_of(t->cache, word)) {
-        t->area->native = c->rsp; /* the thread was about to run excluded code */
+        t->area->native = interrupted_slot(c); /* the thread was about to run excluded code */
         return;
     }
     ct_stalk_lock(t->stalker);
-    c->rip = ct_stalk_section_again(t->cache, c->rip);
-    struct stalk_entry *e = ct_stalk_obtain(t, c->rip, &status);
+    c->pc = ct_stalk_section_again(t->cache, c->pc);
+    struct stalk_entry *e = ct_stalk_obtain(t, c->pc, &status);
     ct_stalk_unlock(t->stalker);
     if (e)
-        c->rip = e->code;
+        resume_translated(c, t->area, e->code);
     else
-        t->fault_pc = c->rip;
+        t->fault_pc = c->pc;
 }
 
 void ct_stalk_sigreturn_undo(struct stalk_thread *t, const struct stalk_regs *regs) {
-    uint8_t code[2];
-    if (regs->gpr[RAX] != __NR_rt_sigreturn || ct_os_peek(regs->pc, code, sizeof code) || code[0] != 0x0f ||
-        code[1] != 0x05)
+    struct context *c = sigreturn_frame(regs->gpr);
+    uint64_t pc;
+    if (!calls_sigreturn(regs) || ct_os_peek((uint64_t)&c->pc, &pc, sizeof pc))
         return;
-    struct context *c = (struct context *)regs->gpr[RSP];
-    uint64_t rip;
-    if (ct_os_peek((uint64_t)&c->rip, &rip, sizeof rip))
-        return;
-    const struct stalk_fragment *f = ct_stalk_fragment_at(t->cache, rip);
+    const struct stalk_fragment *f = ct_stalk_fragment_at(t->cache, pc);
     for (const struct stalk_entry *e = f ? &f->first : NULL; e; e = e->next)
-        if (e->code == rip)
-            c->rip = e->address;
+        if (e->code == pc) {
+            resume_original(c, t->area, e->address);
+            return;
+        }
 }

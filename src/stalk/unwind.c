@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unwinding through calls of excluded code, x86_64.
+/* Unwinding through calls of excluded code.
  *
  * Such a call returns to a stub of ours, so an unwinder finds the stub's address on the stack when the excluded code
- * throws. It must learn that the next frame is the caller's. All stubs of a cache are in one range, each in a slot of
- * 64 bytes with the caller's return address at STALK_RETURN_WORD, so one description serves them all. It is registered
+ * throws. It must learn that the next frame is the caller's. All stubs of a cache (of arm64: all stubs) are in one
+ * range, each in a slot of 64 bytes with the caller's return address at STUB_WORD, so one description serves them all. It is registered
  * if the process has an unwinder with a function for that (libgcc).
  *
  * The frame takes no room on the stack. It is marked as a signal frame: otherwise the unwinder could not distinguish it
@@ -15,6 +15,7 @@
  * Only a function of the process can deregister the description, and we may not call it while its threads are stopped.
  * So in the agent the description stays forever, with the addresses that it describes. */
 #include "stalk/unwind.h"
+#include "isa/host.h"
 #include "os/os.h"
 #include "os/thread.h"
 #include "stalk/cache.h"
@@ -22,6 +23,7 @@
 #include "stalk/link.h"
 #include "stalk/memory.h"
 #include "stalk/thread.h"
+#include CT_HOST_HEADER(unwind)
 
 uint64_t ct_stalk_functions[STALK_FUNCTIONS];
 
@@ -49,10 +51,10 @@ static const uint8_t template[] = {
     36, 0, 0, 0,            /* length */
     0, 0, 0, 0,
     1, 'z', 'P', 'S', 0,    /* version; sizes, a personality, a signal frame */
-    1, 0x78, 16,            /* code and data alignment, column of the return address */
+    1, 0x78, COLUMN,        /* code and data alignment, column of the return address */
     9,                      /* size of what follows: */
     0, 0, 0, 0, 0, 0, 0, 0, 0, /* the personality, as an address */
-    0x0c, 7, 0,             /* DW_CFA_def_cfa rsp + 0 */
+    0x0c, COLUMN_SP, 0,     /* DW_CFA_def_cfa sp + 0 */
     0, 0, 0, 0, 0, 0, 0,
     0, 0, 0, 0,
     /* all stubs */
@@ -61,14 +63,14 @@ static const uint8_t template[] = {
     0, 0, 0, 0, 0, 0, 0, 0, /* start */
     0, 0, 0, 0, 0, 0, 0, 0, /* size */
     0,                      /* nothing more */
-    0x16, 16, 26,           /* DW_CFA_val_expression of the return address: */
-    0x80, 0,                /* where it points now: the stub; or it was replaced since the frame was read, */
+    0x16, COLUMN, 26,       /* DW_CFA_val_expression of the return address: */
+    0x70 + COLUMN, 0,       /* where it points now: the stub; or it was replaced since the frame was read, */
     0x12, 0x0e,             /* which the distance from the start shows: */
     0, 0, 0, 0, 0, 0, 0, 0,
     0x1c, 0x30 + 19, 0x25,  /* - start, >> 19 */
     0x28, 6, 0,             /* not 0: not a stub */
     0x09, 0xc0, 0x1a,       /* & -64 */
-    0x23, STALK_RETURN_WORD, 0x06, /* + offset, and what is there */
+    0x23, STUB_WORD, 0x06, /* + offset, and what is there */
     0x31, 0x1c,             /* - 1 */
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     0, 0, 0, 0,             /* the end */
@@ -94,7 +96,7 @@ static int pass_through(int version, int actions, uint64_t class, void *exceptio
     if (!address)
         return CONTINUE_UNWIND;
     t->land = address;
-    set_register(context, 0, (uint64_t)exception); /* rax */
+    set_register(context, 0, (uint64_t)exception); /* rax, x0 */
     set_ip(context, ct_stalk_helper(t->cache->regions, ct_stalk_land));
     return INSTALL_CONTEXT;
 }
@@ -107,17 +109,19 @@ static bool can_land(void) {
 static void register_stubs(struct stalk_cache *c) {
     void (*register_frames)(const void *, void *) = (void (*)(const void *, void *))ct_stalk_functions[STALK_REGISTER];
     uint64_t personality = (uint64_t)&pass_through, size = STALK_RETURN_ROOM;
-    if (!register_frames || !can_land())
+    uint64_t start = register_frames && can_land() ? stubs_to_register(c) : 0;
+    if (!start)
         return;
     struct stalk_unwind *u = ct_os_alloc(sizeof *u, CT_OS_READ | CT_OS_WRITE);
     if (!u)
         return;
     ct_stalk_copy(u->bytes, template, sizeof template);
     ct_stalk_copy(u->bytes + PERSONALITY, &personality, sizeof personality);
-    ct_stalk_copy(u->bytes + START, &c->return_chunk->run, sizeof c->return_chunk->run);
+    ct_stalk_copy(u->bytes + START, &start, sizeof start);
     ct_stalk_copy(u->bytes + START + 8, &size, sizeof size);
-    ct_stalk_copy(u->bytes + START_AGAIN, &c->return_chunk->run, sizeof c->return_chunk->run);
-    c->unwind = u;
+    ct_stalk_copy(u->bytes + START_AGAIN, &start, sizeof start);
+    if (STUBS_OF_CACHE)
+        c->unwind = u;
     register_frames(u->bytes, u->object);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* System calls of followed threads, Linux/x86_64. Those that change what is followed are handled here; the copy of the
+/* System calls of followed threads, Linux. Those that change what is followed are handled here; the copy of the
  * instruction makes all others. */
 #include "hook/layout.h"
+#include "isa/host.h"
 #include "os/linux/syscall.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -16,27 +17,23 @@
 #include "stalk/translate.h"
 #include "stalk/unwind.h"
 #include "stalk/vfork.h"
+#include CT_HOST_HEADER(calls)
 
 #include <linux/sched.h>
 
-enum { RAX = 0, RCX = 1, RDX = 2, RSP = 4, RSI = 6, RDI = 7, R8 = 8, R9 = 9, R10 = 10, R11 = 11 };
-enum { SET_GS = 0x1001, SET_SECCOMP = 22, CWD = -100 };
-
-/* The copy of the instruction is `syscall; mov rcx, next`. */
-static uint64_t next_of(const struct stalk_thread *t) {
-    return *(const uint64_t *)(t->area->target + 4);
-}
+enum { SET_SECCOMP = 22, CWD = -100 };
 
 /* The call has been made: returns the address after the instruction. */
 static uint64_t finish_call(struct stalk_thread *t, int64_t result) {
-    t->area->gpr[RAX] = (uint64_t)result;
-    t->area->gpr[R11] = t->area->flags;
-    return t->area->target + 2;
+    t->area->gpr[CALL_RESULT] = (uint64_t)result;
+    set_clobbered(t->area, 0);
+    return t->area->target + CALL_AFTER;
 }
 
 static int64_t make_call(struct stalk_thread *t) {
     const uint64_t *r = t->area->gpr;
-    return syscall6((long)r[RAX], (long)r[RDI], (long)r[RSI], (long)r[RDX], (long)r[R10], (long)r[R8], (long)r[R9]);
+    return syscall6((long)r[CALL_NUMBER], (long)r[ARG0], (long)r[ARG1], (long)r[ARG2], (long)r[ARG3], (long)r[ARG4],
+                    (long)r[ARG5]);
 }
 
 /* ---- memory ---- */
@@ -51,14 +48,15 @@ static bool touches_code(const struct ct_stalker *s, uint64_t start, uint64_t en
 /* Does the call remove what was mapped at its address? */
 static bool takes_place(const struct stalk_thread *t) {
     const uint64_t *r = t->area->gpr;
-    return r[RAX] == __NR_munmap || r[RAX] == __NR_mremap || (r[RAX] == __NR_mmap && r[R10] & MAP_FIXED);
+    return r[CALL_NUMBER] == __NR_munmap || r[CALL_NUMBER] == __NR_mremap ||
+           (r[CALL_NUMBER] == __NR_mmap && r[ARG3] & MAP_FIXED);
 }
 
 /* Code that was unmapped, replaced or protected differently is no longer what was translated. */
 static uint64_t change_memory(struct stalk_thread *t) {
     struct ct_stalker *s = t->stalker;
-    uint64_t number = t->area->gpr[RAX], next = next_of(t);
-    uint64_t start = t->area->gpr[RDI], size = t->area->gpr[RSI];
+    uint64_t number = t->area->gpr[CALL_NUMBER], next = next_of(t);
+    uint64_t start = t->area->gpr[ARG0], size = t->area->gpr[ARG1];
     ct_stalk_lock(s);
     ct_stalk_know_maps(s); /* as they are before the call */
     bool unmaps = s->family && takes_place(t) && touches_code(s, start, start + size);
@@ -85,7 +83,7 @@ static uint64_t change_memory(struct stalk_thread *t) {
     struct stalk_entry *e = NULL;
     int status;
     if (changed && (e = ct_stalk_obtain(t, next, &status)))
-        t->area->gpr[RCX] = next;
+        set_clobbered(t->area, next);
     ct_stalk_unlock(s);
     return e ? e->code : code;
 }
@@ -154,13 +152,14 @@ static void wait_for_copy(uint32_t *word, int64_t child) {
  * own when it leaves. */
 static uint64_t take_stack(uint64_t *r, uint64_t args[16]) {
     uint64_t stack = 0;
-    if (r[RAX] == __NR_clone) {
-        stack = r[RSI];
-        r[RSI] = 0;
-    } else if (r[RAX] == __NR_clone3 && r[RSI] <= 16 * sizeof *args && !ct_os_peek(r[RDI], args, r[RSI]) && args[5]) {
+    if (r[CALL_NUMBER] == __NR_clone) {
+        stack = r[ARG1];
+        r[ARG1] = 0;
+    } else if (r[CALL_NUMBER] == __NR_clone3 && r[ARG1] <= 16 * sizeof *args && !ct_os_peek(r[ARG0], args, r[ARG1]) &&
+               args[5]) {
         stack = args[5] + args[6];
         args[5] = args[6] = 0;
-        r[RDI] = (uint64_t)args;
+        r[ARG0] = (uint64_t)args;
     }
     return stack;
 }
@@ -188,7 +187,7 @@ static void ask_for_child(struct stalk_thread *t, int before) {
 }
 
 static uint64_t fork_process(struct stalk_thread *t) {
-    uint64_t *r = t->area->gpr, args[16], before[2] = {r[RDI], r[RSI]}, stack;
+    uint64_t *r = t->area->gpr, args[16], before[2] = {r[ARG0], r[ARG1]}, stack;
     int tid = t->tid;
     if (t->stalker->family)
         (void)t->stalker->family->wants();
@@ -197,13 +196,13 @@ static uint64_t fork_process(struct stalk_thread *t) {
     uint32_t *word = share_word(t->stalker);
     stack = take_stack(r, args);
     int64_t result = make_call(t);
-    r[RDI] = before[0];
-    r[RSI] = before[1];
+    r[ARG0] = before[0];
+    r[ARG1] = before[1];
     if (result == 0) {
         begin_child(t);
         copy_code(t->stalker);
         if (stack)
-            r[RSP] = stack;
+            r[CALL_SP] = stack;
         if (word)
             __atomic_store_n(word, 1, __ATOMIC_RELEASE);
     } else if (word && result > 0) {
@@ -220,10 +219,10 @@ static uint64_t fork_process(struct stalk_thread *t) {
 /* The child continues natively, or is followed: a new thread asks for itself (ct_stalk_adopt). */
 static uint64_t start_vfork(struct stalk_thread *t, enum stalk_clone kind) {
     if (kind == STALK_CLONE_VFORK)
-        ct_stalk_vfork_prepare(t, t->area->target + 2);
+        ct_stalk_vfork_prepare(t, t->area->target + CALL_AFTER);
     ct_stalk_lock(t->stalker);
     t->stalker->cloned = true;
-    uint64_t stub = ct_stalk_clone_stub(t->cache, next_of(t), t->area->target + 2, kind);
+    uint64_t stub = ct_stalk_clone_stub(t->cache, next_of(t), t->area->target + CALL_AFTER, kind);
     ct_stalk_unlock(t->stalker);
     return stub ? stub : t->area->target;
 }
@@ -240,25 +239,33 @@ static enum stalk_clone kind_of_clone(const struct stalk_thread *t, uint64_t fla
 
 static uint64_t clone_something(struct stalk_thread *t) {
     const uint64_t *r = t->area->gpr;
-    uint64_t flags = 0;
-    switch (r[RAX]) {
+    uint64_t flags = 0, thread_pointer = r[ARG3]; /* of arm64 */
+    switch (r[CALL_NUMBER]) {
     case __NR_clone:
-        flags = r[RDI];
+        flags = r[ARG0];
         break;
     case __NR_clone3: {
-        uint64_t args[6] = {0};
-        if (ct_os_peek(r[RDI], args, sizeof args))
+        uint64_t args[8] = {0};
+        if (ct_os_peek(r[ARG0], args, sizeof args))
             return t->area->target;
         flags = args[0];
+        thread_pointer = args[7];
         break;
     }
+#ifdef __NR_vfork
     case __NR_vfork:
         flags = CLONE_VM | CLONE_VFORK;
         break;
+#endif
     default:
         break;
     }
-    return flags & CLONE_VM || ct_stalk_is_vforked(t) ? start_vfork(t, kind_of_clone(t, flags)) : fork_process(t);
+    if (!(flags & CLONE_VM) && !ct_stalk_is_vforked(t))
+        return fork_process(t);
+    enum stalk_clone kind = kind_of_clone(t, flags);
+    if (flags & CLONE_SETTLS)
+        give_block(t, thread_pointer, kind == STALK_CLONE_THREAD);
+    return start_vfork(t, kind);
 }
 
 struct execution {
@@ -276,9 +283,9 @@ static void report_execution(void *arg, void *vectors) {
 /* If the call succeeds, all other threads end. */
 static uint64_t execute_program(struct stalk_thread *t) {
     const uint64_t *r = t->area->gpr;
-    bool relative = r[RAX] == __NR_execveat;
+    bool relative = r[CALL_NUMBER] == __NR_execveat;
     struct execution x = {
-        .family = t->stalker->family, .path = relative ? r[RSI] : r[RDI], .directory = relative ? (int)r[RDI] : CWD};
+        .family = t->stalker->family, .path = relative ? r[ARG1] : r[ARG0], .directory = relative ? (int)r[ARG0] : CWD};
     if (!ct_stalk_is_vforked(t)) {
         ct_stalk_events_drain(t, true);
         ct_stalk_events_drain_others(t, false);
@@ -293,17 +300,17 @@ static uint64_t execute_program(struct stalk_thread *t) {
 static uint64_t change_action(struct stalk_thread *t) {
     const uint64_t *r = t->area->gpr;
     struct stalk_action new, old;
-    if (r[R10] != 8)
+    if (r[ARG3] != 8)
         return t->area->target;
-    if (r[RSI] && ct_os_peek(r[RSI], &new, sizeof new))
+    if (r[ARG1] && ct_os_peek(r[ARG1], &new, sizeof new))
         return finish_call(t, -EFAULT);
-    int64_t result = ct_stalk_is_vforked(t) ? ct_stalk_sigaction_vforked(r[RDI], r[RSI] ? &new : NULL, &old)
-                                            : ct_stalk_sigaction(r[RDI], r[RSI] ? &new : NULL, &old);
-    if (!result && r[RDX]) {
+    int64_t result = ct_stalk_is_vforked(t) ? ct_stalk_sigaction_vforked(r[ARG0], r[ARG1] ? &new : NULL, &old)
+                                            : ct_stalk_sigaction(r[ARG0], r[ARG1] ? &new : NULL, &old);
+    if (!result && r[ARG2]) {
         uint8_t test[sizeof old];
-        if (ct_os_peek(r[RDX], test, sizeof test))
+        if (ct_os_peek(r[ARG2], test, sizeof test))
             return finish_call(t, -EFAULT);
-        ct_stalk_copy((void *)r[RDX], &old, sizeof old);
+        ct_stalk_copy((void *)r[ARG2], &old, sizeof old);
     }
     return finish_call(t, result);
 }
@@ -314,7 +321,7 @@ static uint64_t change_action(struct stalk_thread *t) {
 static uint64_t end_here(struct stalk_thread *t) {
     if (ct_stalk_is_vforked(t)) {
         t->following = 0;
-        return next_of(t) - 2;
+        return next_of(t) - CALL_SIZE;
     }
     t->status = CT_ERR_UNSUPPORTED;
     t->following = 2;
@@ -333,10 +340,12 @@ static uint64_t end_thread(struct stalk_thread *t) {
     return t->area->target;
 }
 
+#ifdef __NR_arch_prctl
 /* The hooks give the thread a block of theirs: moves the area there. */
 static uint64_t change_base(struct stalk_thread *t) {
-    uint64_t block = t->area->gpr[RSI], self = 0;
-    if (t->area->gpr[RDI] != SET_GS)
+    enum { SET_GS = 0x1001 };
+    uint64_t block = t->area->gpr[ARG1], self = 0;
+    if (t->area->gpr[ARG0] != SET_GS)
         return t->area->target;
     if (ct_os_peek(block + CT_BLOCK_SELF, &self, sizeof self) || self != block) {
         return end_here(t); /* the program takes the register for itself */
@@ -348,24 +357,27 @@ static uint64_t change_base(struct stalk_thread *t) {
     (void)ct_os_set_block((void *)block);
     return result;
 }
+#endif
 
 uint64_t ct_stalk_syscall_enter(struct stalk_thread *t) {
-    switch (t->area->gpr[RAX]) {
+    switch (t->area->gpr[CALL_NUMBER]) {
     case __NR_mmap:
     case __NR_munmap:
     case __NR_mprotect:
     case __NR_pkey_mprotect:
     case __NR_mremap:
         return change_memory(t);
+#ifdef __NR_fork
     case __NR_fork:
     case __NR_vfork:
+#endif
     case __NR_clone:
     case __NR_clone3:
         return clone_something(t);
     case __NR_rt_sigaction:
         return change_action(t);
     case __NR_rt_sigreturn:
-        ct_stalk_sigreturn(t, t->area->gpr[RSP]);
+        ct_stalk_sigreturn(t);
         return t->area->target;
     case __NR_execve:
     case __NR_execveat:
@@ -381,10 +393,12 @@ uint64_t ct_stalk_syscall_enter(struct stalk_thread *t) {
         return end_thread(t);
     case __NR_exit:
         return end_thread(t);
+#ifdef __NR_arch_prctl
     case __NR_arch_prctl:
         return change_base(t);
+#endif
     case __NR_prctl:
-        return t->area->gpr[RDI] == SET_SECCOMP ? end_here(t) : t->area->target;
+        return t->area->gpr[ARG0] == SET_SECCOMP ? end_here(t) : t->area->target;
     case __NR_seccomp: /* the engine makes calls of its own */
         return end_here(t);
     default:
