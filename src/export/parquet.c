@@ -68,7 +68,7 @@ static void choose_columns(struct dataset *d, enum ct_table_id id, bool apart) {
         const struct ct_column *column = &schema->columns[i];
         if (column->flags & CT_COLUMN_HIDDEN || (apart && is_part(column->name)))
             continue;
-        bool sorts = apart && !strcmp(column->name, "id");
+        bool sorts = apart && column->ask == CT_ASK_ID;
         if (sorts)
             table->sorted_by = (int)table->count;
         d->columns[table->count] = i;
@@ -205,11 +205,20 @@ static void put_call(struct dataset *d, const struct ct_call_reader *reader) {
     g->rows++;
 }
 
-/* Is the row one that was asked for? Rows of threads are numbered by thread and position. */
+/* Is the call one that was asked for? */
 static bool is_wanted(const struct dataset *d, int64_t id) {
     size_t thread = (size_t)(id >> CT_SOURCE_POSITION_BITS);
     uint64_t position = (uint64_t)id & ((UINT64_C(1) << CT_SOURCE_POSITION_BITS) - 1);
-    return !d->apart || !d->e->fits || ct_fits_call(d->e->fits, thread, position);
+    return !d->e->fits || ct_fits_call(d->e->fits, thread, position);
+}
+
+/* Rows of calls are chosen as calls are; those of events by their time. */
+static bool is_row_wanted(const struct dataset *d, struct ct_rows *rows) {
+    struct ct_cell cell;
+    if (!d->apart || !d->e->fits || (d->id != CT_TABLE_CALLS && d->id != CT_TABLE_ARGUMENTS))
+        return true;
+    ct_rows_cell(rows, d->columns[d->tables[d->id].sorted_by], &cell);
+    return is_wanted(d, cell.integer);
 }
 
 static void advance(struct dataset *d) {
@@ -253,7 +262,7 @@ static int put_cells(struct dataset *d, const struct ct_ask *ask) {
     int status = ct_rows_open(&rows, d->source, d->id, ask);
     bool more = !status;
     while (more && (status = ct_rows_next(rows)) > 0) {
-        if (!is_wanted(d, rows->id))
+        if (!is_row_wanted(d, rows))
             continue;
         put_row(d, rows);
         more = next_row(d, &since);
@@ -285,6 +294,15 @@ static int put_file(struct dataset *d, const struct ct_ask *ask, const char *dir
     return status ? status : d->e->status;
 }
 
+/* The selected time, of events. */
+static void choose_time(const struct dataset *d, struct ct_ask_range *range) {
+    const struct ct_select *select = &d->e->options->select;
+    if (select->from_ns)
+        range->low = ct_source_time(d->source, select->from_ns);
+    if (select->to_ns)
+        range->high = ct_source_time(d->source, select->to_ns) - 1;
+}
+
 static int put_thread(struct dataset *d, size_t thread) {
     const struct ct_trace_thread *info = ct_trace_thread_at(d->e->trace, thread);
     const char *table = ct_schema_table(d->id)->name;
@@ -294,6 +312,8 @@ static int put_thread(struct dataset *d, size_t thread) {
         return 0;
     ct_ask_all(&ask);
     ask.ranges[CT_ASK_THREAD] = (struct ct_ask_range){(int64_t)thread + 1, (int64_t)thread + 1};
+    if (d->id != CT_TABLE_CALLS && d->id != CT_TABLE_ARGUMENTS)
+        choose_time(d, &ask.ranges[CT_ASK_TIME]);
     snprintf(directory, sizeof directory, "%s/process=%zu/thread=%zu", table, info->process + 1, thread + 1);
     if (!ct_export_make_directory(d->e, "%s/process=%zu", table, info->process + 1) ||
         !ct_export_make_directory(d->e, "%s", directory))

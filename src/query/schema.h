@@ -232,10 +232,23 @@ enum ct_ask_field {
     X(T, calls, INTEGER, NONE, 0, "how many there are")                                                                \
     X(T, name, TEXT, TEXT, CT_COLUMN_ARGUMENT, "name or glob of functions")
 
+#define CT_COLUMNS_ARGUMENTS(X, T)                                                                                     \
+    X(T, call, INTEGER, ID, 0, "calls.id")                                                                             \
+    X(T, process, INTEGER, PROCESS, 0, "processes.id")                                                                 \
+    X(T, thread, INTEGER, THREAD, 0, "threads.id")                                                                     \
+    X(T, function, TEXT, FUNCTION, 0, "name of the function that was called")                                          \
+    X(T, position, INTEGER, NONE, 0, "0: the first argument; -1: the result")                                          \
+    X(T, name, TEXT, NONE, 0, "name of the parameter, or of the register; NULL: the result")                           \
+    X(T, value, TEXT, NONE, 0, "the value as people read it; ?: not certain")                                          \
+    X(T, number, INTEGER, NONE, 0, "a whole number, or a pointer; NULL: it is none")                                   \
+    X(T, real, REAL, NONE, 0, "a number with a fraction; NULL: it is none")                                            \
+    X(T, string, TEXT, NONE, 0, "the text that a pointer leads to, where it was recorded")
+
 /* Every table: its enumerator, its name and what it is. */
 #define CT_TABLES(X)                                                                                                   \
     X(CALLS, "calls", "one row for each recorded call")                                                                \
     X(EVENTS, "events", "one row for each recorded event: calls, returns, signals")                                    \
+    X(ARGUMENTS, "arguments", "one row for each argument and result of calls with detail")                             \
     X(FUNCTIONS, "functions", "one row for each function that was called: what `contrail report` computes")            \
     X(THREADS, "threads", "one row for each thread")                                                                   \
     X(PROCESSES, "processes", "one row for each process")                                                              \
