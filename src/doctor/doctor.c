@@ -2,6 +2,8 @@
 /* Collects facts about this machine and about ourselves, on the caller's thread. Tracing is tried on a child, which is
  * gone when ct_doctor_collect returns. */
 #include "doctor/doctor.h"
+#include "isa/machine.h"
+#include "os/thread.h"
 #include "drain/switches.h"
 #include "plan/target_plan.h"
 #include <errno.h>
@@ -104,7 +106,9 @@ static void try_calls(struct ct_doctor_facts *f) {
     f->memfd = memfd >= 0;
     f->pidfd_getfd = copy >= 0;
     f->wipe_on_fork = memory != MAP_FAILED && !madvise(memory, page, MADV_WIPEONFORK);
-    f->fsgsbase = getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE_BIT;
+    f->no_gs = !ct_os_inherits_block();
+    f->steady_counter = ct_machine_host()->steady_counter;
+    f->fsgsbase = !f->no_gs && (getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE_BIT);
     if (memory != MAP_FAILED)
         munmap(memory, page);
     if (copy >= 0)

@@ -154,13 +154,16 @@ static void judge_kernel(const struct ct_doctor_facts *f, struct ct_doctor_repor
     else
         add_check(r, "kernel", CT_DOCTOR_OK, "", "Linux %s; pidfd_getfd, memfd_create and MADV_WIPEONFORK work",
                   f->kernel);
-    add_check(r, "FSGSBASE", CT_DOCTOR_OK, "", "%s",
-              f->fsgsbase ? "offered to programs" : "not offered to programs; recording does not need it");
+    if (!f->no_gs)
+        add_check(r, "FSGSBASE", CT_DOCTOR_OK, "", "%s",
+                  f->fsgsbase ? "offered to programs" : "not offered to programs; recording does not need it");
 }
 
 static void judge_clock(const struct ct_doctor_facts *f, struct ct_doctor_report *r) {
     bool steady = f->constant_tsc && f->nonstop_tsc;
-    if (!steady)
+    if (f->steady_counter)
+        add_check(r, "clock", CT_DOCTOR_OK, "", "the processor's counter, which is steady");
+    else if (!steady)
         add_check(r, "clock", CT_DOCTOR_WARNING,
                   "record on a machine, or a virtual machine type, with an invariant TSC",
                   "the processor does not promise a steady time stamp counter (%s%smissing): times may be wrong",

@@ -66,8 +66,7 @@ static bool is_interrupted_pc(const uint64_t *place, uint64_t resume, uint64_t h
     enum { TO_RECORD = 3, TO_PC = 2 };
     if ((uint64_t)(place + TO_PC + TO_RECORD) >= high || *place != resume)
         return false;
-    return place[TO_RECORD] == VECTOR_RECORD ||
-           (place[TO_PC + TO_RECORD] == VECTOR_RECORD && place[TO_PC] == resume);
+    return place[TO_RECORD] == VECTOR_RECORD || (place[TO_PC + TO_RECORD] == VECTOR_RECORD && place[TO_PC] == resume);
 }
 
 static enum ct_signs signs_of(const struct ct_block *b, const struct ct_shadow *e) {
@@ -120,8 +119,7 @@ static struct ct_shadow *find_frame(struct search *s, uint64_t place, uint64_t r
 static void add_exposed(struct ct_block *b, uint64_t *place, const struct ct_shadow *e, uint64_t now) {
     if (b->exposed_count == b->exposed_limit)
         return; /* there are more addresses than frames: most are in variables */
-    b->exposed[b->exposed_count++] =
-        (struct ct_exposed){.place = place, .slot = e->slot, .was = *place, .now = now};
+    b->exposed[b->exposed_count++] = (struct ct_exposed){.place = place, .slot = e->slot, .was = *place, .now = now};
     *place = now;
 }
 

@@ -147,8 +147,7 @@ void ct_hooks_destroy(struct ct_hooks *set) {
         (void)ct_set_apply(set);
     else
         set->code_in_use = false;
-    report_left(&the_runtime, g.block, (uint64_t)__builtin_dwarf_cfa() - 8,
-                (uint64_t)__builtin_return_address(0));
+    report_left(&the_runtime, g.block, (uint64_t)__builtin_dwarf_cfa() - 8, (uint64_t)__builtin_return_address(0));
     set->code_in_use |= frames_are_open(&the_runtime);
     numbers_used = set->code_in_use ? set->next_number : 0;
     (void)ct_set_unlock(set, g, 0);

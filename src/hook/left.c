@@ -37,8 +37,8 @@ static bool is_same_chain(const struct verdict *newer, const struct ct_shadow *e
 struct own_stack {
     uint64_t slot;    /* of the innermost frame */
     uint64_t address; /* which returns there */
-    uint64_t low;   /* what is on the stack is at or above this */
-    uint64_t below; /* frames below this are left */
+    uint64_t low;     /* what is on the stack is at or above this */
+    uint64_t below;   /* frames below this are left */
     uint32_t stack;
     bool home; /* all of it can be read from `slot` on */
 };

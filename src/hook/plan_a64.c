@@ -163,7 +163,8 @@ static enum ct_hook_skip_reason emit_stub(const struct ct_plan_request *r, struc
     size_t before = out->length;
     uint32_t pad = plan->place > r->function ? ct_pad_word(r->scan, r->function) : 0;
     emit_head(r, out, plan, pad);
-    int status = ct_a64_relocate_range(out, ct_scan_bytes(r->scan, plan->place), count, plan->place, CT_A64_X17, &moved);
+    int status =
+        ct_a64_relocate_range(out, ct_scan_bytes(r->scan, plan->place), count, plan->place, CT_A64_X17, &moved);
     if (status || out->overflow) {
         out->length = before;
         return status ? skip_of(status) : CT_HOOK_SKIP_UNMOVABLE;
@@ -227,8 +228,8 @@ enum ct_hook_skip_reason ct_plan_hook(const struct ct_plan_request *r, struct ct
     static const uint8_t breakpoint[4] = {0x00, 0x00, 0x20, 0xd4};
     size_t before = out->length;
     *plan = (struct ct_plan){.function = r->function,
-                              .place = ct_pad_place(r->scan, r->function, r->end),
-                              .signs = (uint8_t)ct_scan_signs(r->scan_flags)};
+                             .place = ct_pad_place(r->scan, r->function, r->end),
+                             .signs = (uint8_t)ct_scan_signs(r->scan_flags)};
     if ((r->function & 3) || plan->place + WORD > r->end || plan->place + WORD > r->scan->end)
         return CT_HOOK_SKIP_TOO_SHORT;
     if (!memcmp(ct_scan_bytes(r->scan, plan->place), breakpoint, sizeof breakpoint))

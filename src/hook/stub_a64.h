@@ -35,7 +35,7 @@
 #ifndef __ASSEMBLER__
 #include <stdint.h>
 
-struct ct_special_frame { /* registers as the shared code saves them for slow paths */
+struct ct_special_frame {  /* registers as the shared code saves them for slow paths */
     uint64_t argument4[4]; /* x4 to x7 */
     uint64_t scratch[8];   /* x8 to x15 */
     uint64_t x18, flags;

@@ -14,8 +14,8 @@ enum { CT_MACHINE_REGISTERS = 40, CT_MACHINE_CALL = 8, CT_MACHINE_RESULT = 2 };
 struct ct_machine {
     char name[12];           /* as uname(2) reports it */
     uint8_t arch;            /* in headers of trace files: enum atf_arch */
-    bool records;            /* programs of it can be recorded; traces of all machines are read */
     char thread_pointer[12]; /* the register that holds it */
+    bool steady_counter;     /* what events are stamped with is steady by the architecture's rules */
 
     /* ELF */
     uint16_t elf;             /* e_machine */
@@ -25,7 +25,7 @@ struct ct_machine {
     uint32_t reloc_symbol[2]; /* symbol + addend */
 
     /* code */
-    uint64_t branch_reach; /* how far code of ours may be from what jumps to it, either way, its own length included */
+    uint64_t branch_reach;  /* how far code of ours may be from what jumps to it, either way, its own length included */
     uint64_t address_limit; /* of programs that ask for no larger addresses */
     uint8_t breakpoint[4], breakpoint_size;
     uint8_t nop[4], nop_size; /* the shortest instruction that does nothing */

@@ -21,7 +21,7 @@
 #define NEIGHBOURS (ct_machine_host()->branch_reach / 8 * 3)
 /* ... and of a module that is larger than this, only the code must be within reach. */
 #define LARGE_MODULE (ct_machine_host()->branch_reach / 8)
-#define LONGEST_MOVE 512u           /* bytes after a function's start that its patch may move elsewhere */
+#define LONGEST_MOVE 512u /* bytes after a function's start that its patch may move elsewhere */
 
 struct whole {
     struct ct_target_plan plan; /* what callers see; must be first */

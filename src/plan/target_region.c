@@ -8,7 +8,7 @@
 #include "isa/machine.h"
 #include <stddef.h>
 
-#define LOWEST      (1ull << 20) /* null pointers must fault */
+#define LOWEST      (1ull << 20)  /* null pointers must fault */
 #define STEP        (64ull << 10) /* alignment, and the minimum distance from neighbours */
 #define ENOUGH      (1ull << 30)  /* more room is no better */
 #define STACK_EXTRA (256ull << 20)

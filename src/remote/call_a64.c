@@ -55,9 +55,9 @@ _Static_assert(AT_NAME + sizeof CT_REMOTE_MEMFD <= CT_REMOTE_GADGET_ROOM, "code,
 #define LDR(reg, at, member) (0x58000000u | (uint32_t)(AT_DATA + offsetof(struct data, member) - (at)) << 3 | (reg))
 
 static const uint32_t begin[] = {
-    0xd63f0260, 0xaa0003f4, 0x14000002, 0xd4000001,                         /* blr, mov, b, svc */
-    0x10000541, 0xd2800040, 0xd2800002, 0xd2800103, 0xd28010e8, 0xd4000001, /* adr x1, mask; ... */
-    LDR(16, 40, flags), 0xd51b4210, LDR(16, 48, sp), 0x9100021f,            /* msr nzcv, x16; mov sp, x16 */
+    0xd63f0260,         0xaa0003f4, 0x14000002,      0xd4000001,                         /* blr, mov, b, svc */
+    0x10000541,         0xd2800040, 0xd2800002,      0xd2800103, 0xd28010e8, 0xd4000001, /* adr x1, mask; ... */
+    LDR(16, 40, flags), 0xd51b4210, LDR(16, 48, sp), 0x9100021f, /* msr nzcv, x16; mov sp, x16 */
 };
 
 static void put_code(uint8_t *code) {

@@ -16,8 +16,8 @@ bool ct_remote_next_frame(struct ct_remote *remote, const uint8_t *bytes, size_t
             continue;
         memcpy(words, bytes + at, CT_FRAME_A64_RECORDS);
         if (ct_frame_a64_is(words)) {
-            *found = (struct ct_remote_frame_at){
-                .pc = at + CT_FRAME_A64_PC, .sp = at + CT_FRAME_A64_SP, .next = at + 8};
+            *found =
+                (struct ct_remote_frame_at){.pc = at + CT_FRAME_A64_PC, .sp = at + CT_FRAME_A64_SP, .next = at + 8};
             return true;
         }
     }

@@ -27,6 +27,7 @@ struct loading {
     uint64_t notify; /* the empty function; 0: none, so the entry point is used */
     uint8_t original[CT_LOADER_PATCH], patch[CT_LOADER_PATCH];
     uint64_t entry, entry_at; /* the true entry point, and where the vector has it */
+    uint64_t far;             /* code that the patch leads to; 0: none */
     uint64_t code;            /* where our call and what belongs to it is */
     uint64_t mark;            /* a thread that has made our call is here */
     uint64_t debug_at;        /* where the program's dynamic section holds the address of r_debug; 0: nowhere */
@@ -157,7 +158,8 @@ static uint64_t find_entry_in_vector(const struct loading *l) {
 static int prepare_notify(struct loading *l) {
     uint8_t code[CT_LOADER_JUMP] = {0};
     int status = CT_OK;
-    l->code = CT_LOADER_FAR ? l->remote->gadget : l->notify;
+    l->far = CT_LOADER_FAR ? l->remote->gadget : 0;
+    l->code = CT_LOADER_FAR ? l->far : l->notify;
     l->mark = l->code + CT_LOADER_MARK;
     l->debug_at = find_debug_slot(l->remote);
     ct_loader_far(code);
@@ -224,8 +226,7 @@ static int move_to(const struct loading *l, struct ct_registers *regs, uint64_t 
 }
 
 static bool is_in_patch(const struct loading *l, uint64_t pc) {
-    uint64_t far = CT_LOADER_FAR; /* 0: none */
-    return (pc > l->notify && pc < l->notify + CT_LOADER_PATCH) || pc - l->code < far;
+    return (pc > l->notify && pc < l->notify + CT_LOADER_PATCH) || (pc >= l->far && pc < l->far + CT_LOADER_FAR);
 }
 
 static int restore_notify(struct loading *l, struct ct_registers *regs) {

@@ -117,7 +117,7 @@ static int check_state(struct ct_remote *remote, struct ct_remote_error *error) 
 
 static int check_machine(const struct ct_remote *remote, struct ct_remote_error *error) {
     char path[64];
-    uint8_t header[64];
+    uint8_t header[CT_REMOTE_HEAD];
     (void)snprintf(path, sizeof path, "/proc/%d/exe", remote->view);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -125,6 +125,8 @@ static int check_machine(const struct ct_remote *remote, struct ct_remote_error 
     ssize_t size = read(fd, header, sizeof header);
     (void)close(fd);
     const char *what = ct_remote_foreign(header, size > 0 ? (size_t)size : 0);
+    if (!what && ct_remote_is_bionic(header, (size_t)size))
+        return ct_remote_say(error, CT_ERR_UNSUPPORTED, "process %d runs a program " CT_REMOTE_BIONIC, remote->pid);
     return what ? ct_remote_say(error, CT_ERR_UNSUPPORTED, "process %d runs %s: this contrail records %s programs only",
                                 remote->pid, what, ct_machine_host()->name)
                 : CT_OK;

@@ -139,8 +139,8 @@ const char *ct_remote_foreign(const uint8_t *header, size_t size) {
     static const struct {
         uint16_t machine;
         const char *name;
-    } others[] = {{EM_ARM, "an arm program"},    {EM_386, "a 32-bit program"}, {EM_RISCV, "a RISC-V program"},
-                  {EM_PPC64, "a POWER program"}, {EM_S390, "an s390 program"}, {EM_LOONGARCH, "a LoongArch program"},
+    } others[] = {{EM_ARM, "a 32-bit arm program"}, {EM_386, "a 32-bit program"}, {EM_RISCV, "a RISC-V program"},
+                  {EM_PPC64, "a POWER program"},    {EM_S390, "an s390 program"}, {EM_LOONGARCH, "a LoongArch program"},
                   {EM_MIPS, "a MIPS program"}};
     if (size < sizeof elf)
         return "an incomplete ELF file";
@@ -154,4 +154,29 @@ const char *ct_remote_foreign(const uint8_t *header, size_t size) {
     if (machine != ct_machine_host())
         return machine->program;
     return elf.e_ident[EI_CLASS] == ELFCLASS64 ? NULL : machine->small_program;
+}
+
+static bool is_at(const uint8_t *file, size_t size, uint64_t at, const char *text) {
+    size_t length = strlen(text);
+    return at < size && size - at >= length && memcmp(file + at, text, length) == 0;
+}
+
+bool ct_remote_is_bionic(const uint8_t *file, size_t size) {
+    Elf64_Ehdr elf;
+    Elf64_Phdr segment;
+    if (size < sizeof elf)
+        return false;
+    memcpy(&elf, file, sizeof elf);
+    for (size_t i = 0; i < elf.e_phnum && elf.e_phoff < size; i++) {
+        size_t at = elf.e_phoff + i * sizeof segment;
+        if (at > size || size - at < sizeof segment)
+            return false;
+        memcpy(&segment, file + at, sizeof segment);
+        if (segment.p_type == PT_INTERP && (is_at(file, size, segment.p_offset, "/system/bin/linker") ||
+                                            is_at(file, size, segment.p_offset, "/apex/com.android.runtime/")))
+            return true;
+        if (segment.p_type == PT_NOTE && is_at(file, size, segment.p_offset + sizeof(Elf64_Nhdr), "Android"))
+            return true;
+    }
+    return false;
 }

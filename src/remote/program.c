@@ -139,6 +139,8 @@ static int check_elf(const char *path, const struct head *head, struct ct_remote
     if (foreign)
         return ct_remote_say(error, CT_ERR_UNSUPPORTED, "%s is %s: this contrail records %s programs only", path,
                              foreign, ct_machine_host()->name);
+    if (ct_remote_is_bionic((const uint8_t *)head->bytes, head->size))
+        return ct_remote_say(error, CT_ERR_UNSUPPORTED, "%s is a program " CT_REMOTE_BIONIC, path);
     memcpy(&elf, head->bytes, sizeof elf);
     if (elf.e_type != ET_EXEC && elf.e_type != ET_DYN)
         return ct_remote_say(error, CT_ERR_SPAWN_FAILED, "%s is an ELF file but no program (an object or core file)",

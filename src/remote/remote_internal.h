@@ -108,6 +108,10 @@ int ct_remote_find_view(int pid);
 int ct_remote_read_auxv(struct ct_remote *remote);
 /* Why we cannot record this ELF file: "a 32-bit program", "an arm64 program", ...; NULL: we can. */
 const char *ct_remote_foreign(const uint8_t *header, size_t size);
+/* Does the beginning of this ELF file show that it is a program for Android? Its threads use the word that is ours. */
+bool ct_remote_is_bionic(const uint8_t *file, size_t size);
+enum { CT_REMOTE_HEAD = 4096 };
+#define CT_REMOTE_BIONIC "for Android (its C library is Bionic): contrail records programs with glibc or musl only"
 
 /* ---- filters.c: seccomp ---- */
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: the state machine and the events of the process. See contrail/session.h. */
 #include "base/sized.h"
-#include "isa/machine.h"
 #include "plan/hot.h"
 #include "session/children.h"
 #include "session/control.h"
@@ -324,12 +323,6 @@ static int begin_process(struct ct_session *s, enum ct_recording_origin origin) 
     ct_recording_destroy(old);
     if (!s->first)
         return fail(s, CT_ERR_NO_MEMORY, "out of memory");
-    const struct ct_machine *host = ct_machine_host();
-    if (!host->records)
-        return ct_recording_fail(s->first, CT_ERR_UNSUPPORTED,
-                                 "this contrail cannot record %s programs yet: record on another machine, and read the "
-                                 "trace here",
-                                 host->name);
     return 0;
 }
 

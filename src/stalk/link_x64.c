@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Branches between fragments, and code outside of them, x86_64: ways in, far jumps, returns of excluded calls.
+/* Branches between fragments, and code outside of them, x86_64: inline caches, far jumps, returns of excluded calls.
  *
  * A direct branch is linked by one 4-byte store, an indirect one by one 8-byte store into the table; threads may be
  * running the code meanwhile. Owner: the holder of the Stalker's lock. */

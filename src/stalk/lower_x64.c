@@ -2,13 +2,13 @@
 /* Lowering of blocks to x86_64.
  *
  * Rules for all code that is not the program's own:
- *   1  Flags are never changed; the stack below rsp is never used.
+ *   1  Flags are not changed, unless the program overwrites them next (flags_x64.c); the stack below rsp is never used.
  *   2  A register is used only after it was stored in the thread's area, and is restored from there.
  *   3  Only forms that recover_x64.c knows are used: a signal that arrives in our code is put off by simulating that
  *      code to its end.
- * An indirect branch puts its target in rcx and a hash of it in r11, and jumps through the table. The way into the
- * entry compares rcx with the entry's address (with lea and jrcxz, which keep the flags) and restores both registers. A
- * return leaves its target on the stack for the way in to compare, and so needs only rcx. */
+ * An indirect branch saves the flags, puts its target in rcx and a hash of it in r11, and jumps through the table. The
+ * way into the entry (ways_x64.c) compares rcx with the entry's address and restores both registers. A return leaves its
+ * target on the stack for the way in to compare, and so needs only rcx. */
 #include "isa/x64/relocate.h"
 #include "stalk/build.h"
 #include "stalk/cache.h"

@@ -143,6 +143,10 @@ static void test_machine(void **state) {
     facts.nonstop_tsc = false;
     assert_non_null(strstr(check_of("clock")->text, "(nonstop_tsc missing)"));
     warns("clock");
+    facts.steady_counter = true; /* no word of another machine's counter */
+    expect("clock", CT_DOCTOR_OK, 0, false);
+    assert_null(strstr(check_of("clock")->text, "tsc"));
+    facts.steady_counter = false;
     strcpy(facts.clock_source, "hpet");
     warns("clock");
     strcpy(facts.clock_source, "");

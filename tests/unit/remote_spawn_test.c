@@ -2,6 +2,7 @@
 /* Programs that we start: stopped before their first constructor, whatever they are linked with; the same as without us
  * in all that they can see; refused with a reason; running on when we die. Arguments: remote_target, then builds of
  * remote_start. */
+#include "isa/machine.h"
 #include "remote_util.h"
 
 #include <dirent.h>
@@ -359,9 +360,33 @@ static void write_variant(const char *from, const char *to, size_t offset, const
     close(out);
 }
 
+/* A program as Android's are: no more of it is there than is looked at. */
+static void write_bionic(const char *path) {
+    static const char linker[] = "/system/bin/linker64";
+    struct {
+        Elf64_Ehdr elf;
+        Elf64_Phdr segment;
+        char linker[sizeof linker];
+    } file = {.elf = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+                      .e_type = ET_DYN,
+                      .e_machine = ct_machine_host()->elf,
+                      .e_version = EV_CURRENT,
+                      .e_phoff = sizeof(Elf64_Ehdr),
+                      .e_ehsize = sizeof(Elf64_Ehdr),
+                      .e_phentsize = sizeof(Elf64_Phdr),
+                      .e_phnum = 1},
+              .segment = {.p_type = PT_INTERP, .p_offset = sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr)}};
+    memcpy(file.linker, linker, sizeof linker);
+    int out = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0755);
+    assert_true(out >= 0);
+    assert_int_equal(write(out, &file, sizeof file), sizeof file);
+    close(out);
+}
+
 static void test_refusals(void **state) {
     (void)state;
-    uint16_t arm = EM_AARCH64, i386 = EM_386, object = ET_REL;
+    bool is_arm = ct_machine_host() == &ct_machine_a64;
+    uint16_t other = is_arm ? EM_X86_64 : EM_AARCH64, i386 = EM_386, arm = EM_ARM, object = ET_REL;
     check_refused("no-such-program-anywhere", CT_ERR_NOT_FOUND, "PATH");
     check_refused("./no/such", CT_ERR_NOT_FOUND, "no file");
     check_refused("", CT_ERR_NOT_FOUND, "empty");
@@ -385,8 +410,12 @@ static void test_refusals(void **state) {
     snprintf(loop, sizeof loop, "#!%s/loop\n", directory);
     write_file(in_directory("loop"), loop, 0755);
     check_refused(in_directory("loop"), CT_ERR_SPAWN_FAILED, "too many");
+    write_variant(starts[0], in_directory("other"), offsetof(Elf64_Ehdr, e_machine), &other, sizeof other);
+    check_refused(in_directory("other"), CT_ERR_UNSUPPORTED, is_arm ? "an x86_64 program" : "an arm64 program");
     write_variant(starts[0], in_directory("arm"), offsetof(Elf64_Ehdr, e_machine), &arm, sizeof arm);
-    check_refused(in_directory("arm"), CT_ERR_UNSUPPORTED, "arm64 program");
+    check_refused(in_directory("arm"), CT_ERR_UNSUPPORTED, "a 32-bit arm program");
+    write_bionic(in_directory("android"));
+    check_refused(in_directory("android"), CT_ERR_UNSUPPORTED, "Bionic");
     write_variant(starts[0], in_directory("old"), offsetof(Elf64_Ehdr, e_machine), &i386, sizeof i386);
     check_refused(in_directory("old"), CT_ERR_UNSUPPORTED, "32-bit program");
     write_variant(starts[0], in_directory("object"), offsetof(Elf64_Ehdr, e_type), &object, sizeof object);

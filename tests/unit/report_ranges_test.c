@@ -51,7 +51,8 @@ static void expect_same(struct ct_report *a, struct ct_report *b) {
     qsort(b->rows, b->row_count, sizeof *b->rows, by_key);
     for (size_t i = 0; i < a->row_count; i++) {
         struct ct_report_row x = plain_row(&a->rows[i]), y = plain_row(&b->rows[i]);
-        assert_memory_equal(&x, &y, sizeof x);
+        assert_memory_equal(&x, &y, offsetof(struct ct_report_row, entry_only) + sizeof x.entry_only);
+        assert_memory_equal(&x.spread, &y.spread, sizeof x.spread); /* what is between them may be anything */
     }
 }
 

@@ -163,7 +163,14 @@ static void test_settle(void **state) {
     expect_story("C1 C2 C3");
     *word_at(HOME(800)) = 1234; /* a frame that is not ours starts where 2 was */
     ct_shadow_settle(f.block, HOME(800));
+#ifdef __aarch64__
+    expect_story("X3"); /* 2 may have its address in a register, and be alive: see ct_frame_is_taken */
+    *word_at(HOME(800)) = f.block->top[-1].ret;
+    ct_shadow_settle(f.block, HOME(800));
+    expect_story("X2");
+#else
     expect_story("X3 X2");
+#endif
     fake_return_fully(&f, HOME(900));
 }
 
@@ -390,6 +397,7 @@ static void test_bare_leaves_foreign_words(void **state) {
 }
 
 /* Suspended coroutines have real addresses meanwhile, too; of stacks that are gone nothing is touched. */
+#ifndef __aarch64__ /* there the search stays on one stack, and that of the code that a handler has interrupted */
 static void test_bare_on_other_stacks(void **state) {
     (void)state;
     fake_call(&f, 1, HOME(900));
@@ -410,6 +418,7 @@ static void test_bare_on_other_stacks(void **state) {
     fake_return_fully(&f, HOME(900));
     expect_empty();
 }
+#endif
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
 
@@ -436,7 +445,9 @@ int main(void) {
         TEST(test_dress_spares_walks),
         TEST(test_bare_chain),
         TEST(test_bare_leaves_foreign_words),
+#ifndef __aarch64__
         TEST(test_bare_on_other_stacks),
+#endif
     };
     return cmocka_run_group_tests_name("shadow", tests, NULL, NULL);
 }

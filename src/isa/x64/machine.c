@@ -12,7 +12,6 @@ enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, 
 const struct ct_machine ct_machine_x64 = {
     .name = "x86_64",
     .arch = ATF_ARCH_X86_64,
-    .records = true,
     .thread_pointer = "fs_base",
     .elf = EM_X86_64,
     .program = "an x86_64 program",

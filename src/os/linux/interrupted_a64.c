@@ -22,11 +22,26 @@
 enum { NUMBER = 8 };
 
 static bool ends_early(uint64_t call) {
-    static const uint16_t calls[] = {__NR_epoll_pwait, __NR_rt_sigtimedwait, __NR_semtimedop, __NR_semop,
-                                     __NR_recvfrom,    __NR_recvmsg,         __NR_sendto,     __NR_sendmsg,
-                                     __NR_recvmmsg,    __NR_sendmmsg,        __NR_accept,     __NR_accept4,
-                                     __NR_connect,     __NR_io_getevents,    __NR_read,       __NR_readv,
-                                     __NR_write,       __NR_writev,          __NR_close,      441 /* epoll_pwait2 */,
+    static const uint16_t calls[] = {__NR_epoll_pwait,
+                                     __NR_rt_sigtimedwait,
+                                     __NR_semtimedop,
+                                     __NR_semop,
+                                     __NR_recvfrom,
+                                     __NR_recvmsg,
+                                     __NR_sendto,
+                                     __NR_sendmsg,
+                                     __NR_recvmmsg,
+                                     __NR_sendmmsg,
+                                     __NR_accept,
+                                     __NR_accept4,
+                                     __NR_connect,
+                                     __NR_io_getevents,
+                                     __NR_read,
+                                     __NR_readv,
+                                     __NR_write,
+                                     __NR_writev,
+                                     __NR_close,
+                                     441 /* epoll_pwait2 */,
                                      426 /* io_uring_enter */};
     for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++)
         if (calls[i] == call)
@@ -70,8 +85,7 @@ static bool has_signal(int tid) {
     char text[2048];
     if (!read_task_file(tid, tid, "status", text, sizeof text))
         return true;
-    uint64_t pending =
-        hexadecimal(skip_to(text, "\nSigPnd:\t")) | hexadecimal(skip_to(text, "\nShdPnd:\t"));
+    uint64_t pending = hexadecimal(skip_to(text, "\nSigPnd:\t")) | hexadecimal(skip_to(text, "\nShdPnd:\t"));
     return pending & ~hexadecimal(skip_to(text, "\nSigBlk:\t")) & hexadecimal(skip_to(text, "\nSigCgt:\t"));
 }
 

@@ -9,17 +9,10 @@
 #include <stdint.h>
 
 enum { /* from the beginning of the ucontext */
-    CT_FRAME_A64_ALTSTACK_FLAGS = 24,
-    CT_FRAME_A64_MASK = 40,
-    CT_FRAME_A64_X0 = 184,
-    CT_FRAME_A64_SP = 432,
-    CT_FRAME_A64_PC = 440,
-    CT_FRAME_A64_PSTATE = 448,
-    CT_FRAME_A64_RECORDS = 464,
-    CT_FRAME_A64_VECTORS = CT_FRAME_A64_RECORDS + 8,
-    CT_FRAME_A64_VECTORS_SIZE = 520, /* fpsr, fpcr, v0 to v31 */
-    CT_FRAME_A64_END = CT_FRAME_A64_RECORDS + 528 + 16,
-    CT_FRAME_A64_SIGINFO = 128, /* before it */
+       CT_FRAME_A64_SP = 432,
+       CT_FRAME_A64_PC = 440,
+       CT_FRAME_A64_PSTATE = 448,
+       CT_FRAME_A64_RECORDS = 464,
 };
 
 #define CT_FRAME_A64_HEADER UINT64_C(0x0000021046508001) /* size and kind of the first record */

@@ -3,6 +3,7 @@
 #include "os/thread.h"
 #include "os/os.h"
 #include "registers_a64.h"
+#include "signal_frame_a64.h"
 #include "syscall.h"
 
 #include <linux/fcntl.h>
@@ -96,10 +97,13 @@ uint64_t ct_os_jump_target(uint64_t jump_buffer) {
     return is_near(plain, fp) && !(plain & 15) ? plain : fp;
 }
 
-/* Frames of handlers are not found yet. */
 bool ct_os_signal_frame_at(uint64_t at, uint64_t end, struct ct_os_signal_frame *frame) {
-    (void)at, (void)end, (void)frame;
-    return false;
+    uint64_t *words = (uint64_t *)at;
+    if (end - at < CT_FRAME_A64_RECORDS + 8 || !ct_frame_a64_is(words))
+        return false;
+    frame->pc = words + CT_FRAME_A64_PC / 8;
+    frame->sp = words[CT_FRAME_A64_SP / 8];
+    return true;
 }
 
 void ct_os_relax(void) {

@@ -5,6 +5,23 @@
  * vector registers (16 times 16 bytes) come from `in` and are stored to `out`. */
         .set    PATTERN, 0x1234
 
+.macro SET n
+        mov     x\n, #(PATTERN + \n)
+.endm
+.macro CHECK n
+        mov     x30, #(PATTERN + \n)
+        sub     x30, x30, x\n
+        cbnz    x30, bad
+.endm
+.macro ALL what
+        .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14
+        \what   \n
+        .endr
+        .irp n, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29
+        \what   \n
+        .endr
+.endm
+
         .text
         .globl  spin_and_check
         .type   spin_and_check, %function
@@ -22,20 +39,14 @@ spin_and_check:
         .endr
         mov     x0, #0xb0000000         /* N, C, V */
         msr     nzcv, x0
-        .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29
-        mov     x\n, #(PATTERN + \n)
-        .endr
+        ALL     SET
 1:      sub     x30, x30, #1            /* neither changes flags */
         cbnz    x30, 1b
         mrs     x30, nzcv
         lsr     x30, x30, #28
         sub     x30, x30, #0xb
         cbnz    x30, bad
-        .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29
-        mov     x30, #(PATTERN + \n)
-        sub     x30, x30, x\n
-        cbnz    x30, bad
-        .endr
+        ALL     CHECK
         mov     x0, #0
         b       3f
 bad:    mov     x0, #1
