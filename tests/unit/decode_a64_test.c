@@ -175,10 +175,47 @@ static void test_rename(void **state) {
     assert_false(ct_a64_rename(&insn, 30, 3, &word));
 }
 
+/* The mask with register `from` in place of `to`. */
+static uint32_t exchanged(uint32_t mask, unsigned from, unsigned to) {
+    return mask & X(from) ? (mask & ~X(from)) | X(to) : mask;
+}
+
+/* For any instruction: a register that it does not name takes the place of one that it names, and nothing else
+ * changes. */
+static void test_rename_any(void **state) {
+    (void)state;
+    uint64_t random = 88172645463325252ull;
+    unsigned renamed = 0;
+    for (unsigned i = 0; i < 400000; i++) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        struct ct_a64_insn insn, other;
+        struct ct_a64_effects before, after;
+        uint32_t word = (uint32_t)(random >> 11);
+        static const uint8_t places[4] = {0, 5, 10, 16};
+        unsigned from = word >> places[random >> 50 & 3] & 31, to = random >> 56 & 15;
+        if (ct_a64_decode(word, &insn) || from == 31)
+            continue;
+        ct_a64_effects(&insn, &before);
+        uint32_t used = before.regs_read | before.regs_written;
+        if (!(used & X(from)) || used & X(to) || !ct_a64_rename(&insn, from, to, &word))
+            continue;
+        if (ct_a64_decode(word, &other))
+            fail_msg("%08x, made of %08x, is no instruction", word, insn.word);
+        ct_a64_effects(&other, &after);
+        if (after.regs_read != exchanged(before.regs_read, from, to) ||
+            after.regs_written != exchanged(before.regs_written, from, to) || other.kind != insn.kind)
+            fail_msg("%08x, made of %08x, does something else", word, insn.word);
+        renamed++;
+    }
+    assert_true(renamed > 10000);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),   cmocka_unit_test(test_target), cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_effects), cmocka_unit_test(test_rename),
+        cmocka_unit_test(test_effects), cmocka_unit_test(test_rename), cmocka_unit_test(test_rename_any),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

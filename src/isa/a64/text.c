@@ -42,13 +42,9 @@ static void put_immediate(struct ct_a64_writer *w, uint64_t value) {
     ct_a64_put_hex(w, value);
 }
 
-static void put_amount(struct ct_a64_writer *w, int64_t value) {
+void ct_a64_put_amount(struct ct_a64_writer *w, int64_t value) {
     ct_a64_put_char(w, '#');
     ct_a64_put_decimal(w, value);
-}
-
-static int64_t sign_extend(uint64_t value, unsigned width) {
-    return (int64_t)(value << (64 - width)) >> (64 - width);
 }
 
 /* ---- registers ---- */
@@ -87,7 +83,7 @@ static void put_extended(struct ct_a64_writer *w) {
     ct_a64_put_text(w, plain ? "lsl" : extends[option]);
     if (amount) {
         ct_a64_put_char(w, ' ');
-        put_amount(w, amount);
+        ct_a64_put_amount(w, amount);
     }
 }
 
@@ -99,7 +95,7 @@ static void put_shift(struct ct_a64_writer *w) {
     ct_a64_put_text(w, ", ");
     ct_a64_put_text(w, names[type]);
     ct_a64_put_char(w, ' ');
-    put_amount(w, amount);
+    ct_a64_put_amount(w, amount);
 }
 
 /* ---- numbers ---- */
@@ -118,7 +114,7 @@ static void put_shifted(struct ct_a64_writer *w, unsigned value, unsigned shift)
     put_immediate(w, value);
     if (shift) {
         ct_a64_put_text(w, ", lsl ");
-        put_amount(w, shift);
+        ct_a64_put_amount(w, shift);
     }
 }
 
@@ -136,7 +132,7 @@ static void put_field(struct ct_a64_writer *w, unsigned operand, unsigned a, uns
     else if (operand == T_NUMBER)
         ct_a64_put_decimal(w, (int64_t)value);
     else
-        put_amount(w, operand == T_SIGNED ? sign_extend(value, width) : (int64_t)value);
+        ct_a64_put_amount(w, operand == T_SIGNED ? ct_a64_sign_extend(value, width) : (int64_t)value);
 }
 
 /* Numbers that aliases of the bit field moves have. */
@@ -144,16 +140,16 @@ static void put_bit_field(struct ct_a64_writer *w, unsigned operand) {
     unsigned size = w->word >> 31 ? 64 : 32, immr = bits(w->word, 16, 6), imms = bits(w->word, 10, 6);
     switch (operand) {
     case T_LSL:
-        put_amount(w, size - 1 - imms);
+        ct_a64_put_amount(w, size - 1 - imms);
         break;
     case T_WIDTH:
-        put_amount(w, imms - immr + 1);
+        ct_a64_put_amount(w, imms - immr + 1);
         break;
     case T_BFI:
-        put_amount(w, size - immr);
+        ct_a64_put_amount(w, size - immr);
         break;
     default:
-        put_amount(w, imms + 1);
+        ct_a64_put_amount(w, imms + 1);
         break;
     }
 }
@@ -167,7 +163,7 @@ static void put_offset(struct ct_a64_writer *w, int64_t offset, unsigned mode) {
         ct_a64_put_char(w, ']');
     if (offset || mode == M_AFTER || (mode == M_BEFORE && !keyed)) {
         ct_a64_put_text(w, ", ");
-        put_amount(w, offset);
+        ct_a64_put_amount(w, offset);
     }
     if (mode != M_AFTER)
         ct_a64_put_char(w, ']');
@@ -192,7 +188,7 @@ static void put_indexed(struct ct_a64_writer *w) {
     }
     if (scaled) {
         ct_a64_put_char(w, ' ');
-        put_amount(w, access_scale(w->word));
+        ct_a64_put_amount(w, access_scale(w->word));
     }
     ct_a64_put_char(w, ']');
 }
@@ -210,7 +206,7 @@ static void put_after(struct ct_a64_writer *w, unsigned registers, bool whole) {
 
 static void put_memory(struct ct_a64_writer *w, unsigned form, unsigned mode) {
     uint32_t word = w->word;
-    int64_t signed7 = sign_extend(bits(word, 15, 7), 7), signed9 = sign_extend(bits(word, 12, 9), 9);
+    int64_t signed7 = ct_a64_sign_extend(bits(word, 15, 7), 7), signed9 = ct_a64_sign_extend(bits(word, 12, 9), 9);
     unsigned pair = 2 + (bits(word, 26, 1) ? word >> 30 : word >> 31);
     ct_a64_put_char(w, '[');
     switch (form) {
@@ -233,7 +229,7 @@ static void put_memory(struct ct_a64_writer *w, unsigned form, unsigned mode) {
         put_offset(w, signed9 * 16, mode);
         break;
     case M_KEYED:
-        put_offset(w, sign_extend(bits(word, 22, 1) << 9 | bits(word, 12, 9), 10) * 8, mode);
+        put_offset(w, ct_a64_sign_extend(bits(word, 22, 1) << 9 | bits(word, 12, 9), 10) * 8, mode);
         break;
     case M_AFTER_REGS:
     case M_AFTER_LANES:
@@ -421,7 +417,7 @@ static void put_value(struct ct_a64_writer *w, unsigned operand, unsigned a, uns
         put_immediate(w, wide_value(word, operand == T_MOV_NOT));
         break;
     case T_BIT:
-        put_amount(w, bits(word, 19, 5) | (word >> 31) << 5);
+        ct_a64_put_amount(w, bits(word, 19, 5) | (word >> 31) << 5);
         break;
     case T_HEX:
     case T_DEC:

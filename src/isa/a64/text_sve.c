@@ -6,31 +6,6 @@
 
 static const char letters[6] = "bhsdq";
 
-static unsigned highest_bit(unsigned value) {
-    unsigned n = 0;
-    while (value >>= 1)
-        n++;
-    return n;
-}
-
-static unsigned lowest_bit(unsigned value) {
-    unsigned n = 0;
-    while (value && !(value & 1)) {
-        value >>= 1;
-        n++;
-    }
-    return n;
-}
-
-static int64_t sign_extend(uint64_t value, unsigned width) {
-    return (int64_t)(value << (64 - width)) >> (64 - width);
-}
-
-static void put_amount(struct ct_a64_writer *w, int64_t value) {
-    ct_a64_put_char(w, '#');
-    ct_a64_put_decimal(w, value);
-}
-
 static void put_z(struct ct_a64_writer *w, unsigned number) {
     ct_a64_put_char(w, 'z');
     ct_a64_put_decimal(w, number & 31);
@@ -45,7 +20,7 @@ static unsigned mask_lane(uint32_t word) {
     unsigned n = bits(word, 17, 1), imms = bits(word, 5, 6), size = n ? 64 : 32;
     while (!n && size > 8 && imms & size)
         size >>= 1;
-    return highest_bit(size / 8);
+    return ct_a64_highest_bit(size / 8);
 }
 
 static unsigned lane_size(uint32_t word, unsigned rule) {
@@ -56,13 +31,13 @@ static unsigned lane_size(uint32_t word, unsigned rule) {
     case L_QUARTER:
         return size - 2;
     case L_TSZ_P:
-        return highest_bit(tsz_of(word, true));
+        return ct_a64_highest_bit(tsz_of(word, true));
     case L_TSZ_U:
-        return highest_bit(tsz_of(word, false));
+        return ct_a64_highest_bit(tsz_of(word, false));
     case L_TSZ_WIDE:
-        return highest_bit(tsz_of(word, false)) + 1;
+        return ct_a64_highest_bit(tsz_of(word, false)) + 1;
     case L_IMM:
-        return lowest_bit(bits(word, 16, 5));
+        return ct_a64_lowest_bit(bits(word, 16, 5));
     case L_MASK:
         return mask_lane(word);
     default:
@@ -73,9 +48,9 @@ static unsigned lane_size(uint32_t word, unsigned rule) {
 /* ---- numbers ---- */
 
 static void put_shift(struct ct_a64_writer *w, bool predicated, bool left) {
-    unsigned tsz = tsz_of(w->word, predicated), size = 8u << highest_bit(tsz);
+    unsigned tsz = tsz_of(w->word, predicated), size = 8u << ct_a64_highest_bit(tsz);
     unsigned value = tsz << 3 | bits(w->word, predicated ? 5 : 16, 3);
-    put_amount(w, left ? value - size : 2 * size - value);
+    ct_a64_put_amount(w, left ? value - size : 2 * size - value);
 }
 
 static void put_mask(struct ct_a64_writer *w) {
@@ -92,7 +67,7 @@ static void put_mask(struct ct_a64_writer *w) {
 static void put_imm8(struct ct_a64_writer *w, bool is_signed) {
     unsigned value = bits(w->word, 5, 8);
     if (value)
-        put_amount(w, is_signed ? sign_extend(value, 8) * 256 : (int64_t)value * 256);
+        ct_a64_put_amount(w, is_signed ? ct_a64_sign_extend(value, 8) * 256 : (int64_t)value * 256);
     else
         ct_a64_put_text(w, "#0, lsl #8");
 }
@@ -110,18 +85,18 @@ static void put_pattern(struct ct_a64_writer *w, bool with_factor) {
     } else if (pattern >= 29) {
         ct_a64_put_text(w, last[pattern - 29]);
     } else {
-        put_amount(w, pattern);
+        ct_a64_put_amount(w, pattern);
     }
     if (factor > 1) {
         ct_a64_put_text(w, ", mul ");
-        put_amount(w, factor);
+        ct_a64_put_amount(w, factor);
     }
 }
 
 static void put_prefetch(struct ct_a64_writer *w) {
     unsigned op = bits(w->word, 0, 4);
     if ((op & 6) == 6) {
-        put_amount(w, op);
+        ct_a64_put_amount(w, op);
         return;
     }
     ct_a64_put_text(w, op & 8 ? "pstl" : "pldl");
@@ -133,10 +108,11 @@ static void put_sve_number(struct ct_a64_writer *w, unsigned rule) {
     uint32_t word = w->word;
     switch (rule) {
     case N_EXT:
-        put_amount(w, bits(word, 16, 5) << 3 | bits(word, 10, 3));
+        ct_a64_put_amount(w, bits(word, 16, 5) << 3 | bits(word, 10, 3));
         break;
     case N_INDEX:
-        ct_a64_put_decimal(w, (bits(word, 22, 2) << 5 | bits(word, 16, 5)) >> (lowest_bit(bits(word, 16, 5)) + 1));
+        ct_a64_put_decimal(w,
+                           (bits(word, 22, 2) << 5 | bits(word, 16, 5)) >> (ct_a64_lowest_bit(bits(word, 16, 5)) + 1));
         break;
     case N_MASK:
         put_mask(w);
@@ -171,7 +147,7 @@ static void put_half(struct ct_a64_writer *w, unsigned rule) {
 static void put_scaled(struct ct_a64_writer *w, int64_t offset, bool lengths) {
     if (offset) {
         ct_a64_put_text(w, ", ");
-        put_amount(w, offset);
+        ct_a64_put_amount(w, offset);
         ct_a64_put_text(w, lengths ? ", mul vl" : "");
     }
 }
@@ -186,7 +162,7 @@ static void put_vector_offset(struct ct_a64_writer *w, char letter, unsigned at,
         ct_a64_put_text(w, at ? bits(w->word, at, 1) ? ", sxtw" : ", uxtw" : ", lsl");
     if (shift) {
         ct_a64_put_char(w, ' ');
-        put_amount(w, shift);
+        ct_a64_put_amount(w, shift);
     }
 }
 
@@ -212,23 +188,23 @@ static void put_scalar_base(struct ct_a64_writer *w, unsigned form, unsigned arg
         ct_a64_put_general(w, bits(word, 16, 5), true, false);
         if (argument) {
             ct_a64_put_text(w, ", lsl ");
-            put_amount(w, argument);
+            ct_a64_put_amount(w, argument);
         }
         break;
     case Z_VL4:
-        put_scaled(w, sign_extend(bits(word, 16, 4), 4) * (int)argument, true);
+        put_scaled(w, ct_a64_sign_extend(bits(word, 16, 4), 4) * (int)argument, true);
         break;
     case Z_VL6:
-        put_scaled(w, sign_extend(bits(word, 16, 6), 6), true);
+        put_scaled(w, ct_a64_sign_extend(bits(word, 16, 6), 6), true);
         break;
     case Z_VL9:
-        put_scaled(w, sign_extend(bits(word, 16, 6) << 3 | bits(word, 10, 3), 9), true);
+        put_scaled(w, ct_a64_sign_extend(bits(word, 16, 6) << 3 | bits(word, 10, 3), 9), true);
         break;
     case Z_SCALED:
         put_scaled(w, (int64_t)bits(word, 16, 6) << argument, false);
         break;
     case Z_QUAD:
-        put_scaled(w, sign_extend(bits(word, 16, 4), 4) * (int)argument, false);
+        put_scaled(w, ct_a64_sign_extend(bits(word, 16, 4), 4) * (int)argument, false);
         break;
     case Z_ARRAY:
         put_scaled(w, bits(word, 0, 4), true);
@@ -262,7 +238,7 @@ static void put_slice(struct ct_a64_writer *w, unsigned b) {
 
 /* p2.b[w12, 3] of psel. */
 static void put_selected(struct ct_a64_writer *w) {
-    unsigned tsz = bits(w->word, 22, 1) << 3 | bits(w->word, 18, 3), size = lowest_bit(tsz);
+    unsigned tsz = bits(w->word, 22, 1) << 3 | bits(w->word, 18, 3), size = ct_a64_lowest_bit(tsz);
     ct_a64_put_char(w, 'p');
     ct_a64_put_decimal(w, bits(w->word, 5, 4));
     ct_a64_put_char(w, '.');
@@ -289,7 +265,7 @@ static void put_tiles(struct ct_a64_writer *w) {
             ct_a64_put_text(w, count++ ? ", za" : "za");
             ct_a64_put_decimal(w, i);
             ct_a64_put_char(w, '.');
-            ct_a64_put_char(w, letters[highest_bit(step)]);
+            ct_a64_put_char(w, letters[ct_a64_highest_bit(step)]);
         }
     ct_a64_put_char(w, '}');
 }
@@ -313,18 +289,9 @@ static void put_element(struct ct_a64_writer *w, unsigned rule, char letter) {
     ct_a64_put_char(w, ']');
 }
 
-/* {z0.b, z1.b}, {z0.b-z2.b} */
 static void put_list(struct ct_a64_writer *w, unsigned first, unsigned count, char letter) {
-    bool range = count > 2 && first + count <= 32;
-    ct_a64_put_char(w, '{');
-    for (unsigned i = 0; i < count; i += range ? count - 1 : 1) {
-        if (i)
-            ct_a64_put_text(w, range ? "-" : ", ");
-        put_z(w, first + i);
-        ct_a64_put_char(w, '.');
-        ct_a64_put_char(w, letter);
-    }
-    ct_a64_put_char(w, '}');
+    char lanes[3] = {'.', letter, 0};
+    ct_a64_put_list(w, 'z', first, count, lanes);
 }
 
 void ct_a64_put_sve(struct ct_a64_writer *w, unsigned operand, unsigned a, unsigned b) {
@@ -380,7 +347,7 @@ static bool needs_mask(uint32_t word) {
     uint64_t value = 0;
     ct_a64_bitmask(ct_a64_zmask_word(word), &value);
     for (unsigned size = 8; size <= 64; size *= 2) {
-        int64_t lane = sign_extend(value, size);
+        int64_t lane = ct_a64_sign_extend(value, size);
         bool repeats = size == 64 || value == (value >> size | value << (64 - size));
         if (repeats && ((lane >= -128 && lane < 128) || (!(lane & 0xff) && lane >= -32768 && lane < 32768)))
             return false;

@@ -78,6 +78,22 @@ void ct_a64_put_general(struct ct_a64_writer *w, unsigned number, bool wide, boo
 /* Bytes that a load or store of structures moves, of all its registers (`whole`) or one lane of each. */
 unsigned ct_a64_structure_bytes(uint32_t word, unsigned registers, bool whole);
 
+/* Registers one after the other: {v0.4s, v1.4s}, {z0.b-z2.b}. */
+void ct_a64_put_list(struct ct_a64_writer *w, char letter, unsigned first, unsigned count, const char *lanes);
+void ct_a64_put_amount(struct ct_a64_writer *w, int64_t value); /* with # */
+
+static inline unsigned ct_a64_lowest_bit(unsigned value) { /* 0 has none: 0 */
+    return value ? (unsigned)__builtin_ctz(value) : 0;
+}
+
+static inline unsigned ct_a64_highest_bit(unsigned value) {
+    return value ? 31 - (unsigned)__builtin_clz(value) : 0;
+}
+
+static inline int64_t ct_a64_sign_extend(uint64_t value, unsigned width) {
+    return (int64_t)(value << (64 - width)) >> (64 - width);
+}
+
 static inline unsigned ct_a64_bits(uint32_t word, unsigned shift, unsigned width) {
     return word >> shift & ((1u << width) - 1);
 }

@@ -6,24 +6,8 @@
 
 static const char letters[6] = "bhsdq";
 
-static unsigned lowest_bit(unsigned value) {
-    unsigned n = 0;
-    while (value && !(value & 1)) {
-        value >>= 1;
-        n++;
-    }
-    return n;
-}
-
-static unsigned highest_bit(unsigned value) {
-    unsigned n = 0;
-    while (value >>= 1)
-        n++;
-    return n;
-}
-
 static unsigned immh_size(uint32_t word) {
-    return highest_bit(bits(word, 19, 4));
+    return ct_a64_highest_bit(bits(word, 19, 4));
 }
 
 static void put_v(struct ct_a64_writer *w, unsigned number) {
@@ -55,7 +39,7 @@ static void put_scalar(struct ct_a64_writer *w, unsigned place, unsigned rule) {
         size = immh_size(w->word) + (rule == S_IMMH_LONG);
         break;
     case S_IMM5:
-        size = lowest_bit(bits(w->word, 16, 5));
+        size = ct_a64_lowest_bit(bits(w->word, 16, 5));
         break;
     default:
         break;
@@ -87,7 +71,7 @@ static void put_arrangement(struct ct_a64_writer *w, unsigned rule) {
         size++;
         break;
     case A_IMM5:
-        size = lowest_bit(bits(w->word, 16, 5));
+        size = ct_a64_lowest_bit(bits(w->word, 16, 5));
         break;
     case A_IMMH:
         size = immh_size(w->word);
@@ -107,7 +91,7 @@ static void put_arrangement(struct ct_a64_writer *w, unsigned rule) {
 
 static void put_element(struct ct_a64_writer *w, unsigned place, unsigned rule) {
     uint32_t word = w->word;
-    unsigned number = bits(word, place, 5), imm5 = bits(word, 16, 5), size = lowest_bit(imm5), index = 0;
+    unsigned number = bits(word, place, 5), imm5 = bits(word, 16, 5), size = ct_a64_lowest_bit(imm5), index = 0;
     unsigned h = bits(word, 11, 1), l = bits(word, 21, 1), m = bits(word, 20, 1), sz = bits(word, 22, 2);
     bool half = rule == E_H || (rule == E_SIZE && sz == 1);
     const char *lanes = "";
@@ -155,13 +139,14 @@ unsigned ct_a64_structure_bytes(uint32_t word, unsigned registers, bool whole) {
     return whole ? registers * (8u << bits(word, 30, 1)) : registers << lane_of(word, &unused);
 }
 
-static void put_list(struct ct_a64_writer *w, unsigned first, unsigned count, const char *lanes) {
-    ct_a64_put_char(w, '{');
+void ct_a64_put_list(struct ct_a64_writer *w, char letter, unsigned first, unsigned count, const char *lanes) {
     bool range = count > 2 && first + count <= 32;
+    ct_a64_put_char(w, '{');
     for (unsigned i = 0; i < count; i += range ? count - 1 : 1) {
         if (i)
             ct_a64_put_text(w, range ? "-" : ", ");
-        put_v(w, first + i);
+        ct_a64_put_char(w, letter);
+        ct_a64_put_decimal(w, (first + i) & 31);
         ct_a64_put_text(w, lanes);
     }
     ct_a64_put_char(w, '}');
@@ -171,13 +156,13 @@ static void put_lanes_list(struct ct_a64_writer *w, unsigned first, unsigned cou
     char lanes[8] = "";
     struct ct_a64_writer text = {.text = lanes, .size = sizeof lanes};
     put_lanes(&text, total, size);
-    put_list(w, first, count, lanes);
+    ct_a64_put_list(w, 'v', first, count, lanes);
 }
 
 static void put_lane(struct ct_a64_writer *w, unsigned count) {
     unsigned index, size = lane_of(w->word, &index);
     char lanes[3] = {'.', letters[size], 0};
-    put_list(w, ct_a64_rt(w->word), count, lanes);
+    ct_a64_put_list(w, 'v', ct_a64_rt(w->word), count, lanes);
     ct_a64_put_char(w, '[');
     ct_a64_put_decimal(w, index);
     ct_a64_put_char(w, ']');
@@ -231,11 +216,6 @@ static void put_vector_immediate(struct ct_a64_writer *w) {
     }
 }
 
-static void put_amount(struct ct_a64_writer *w, unsigned value) {
-    ct_a64_put_char(w, '#');
-    ct_a64_put_decimal(w, value);
-}
-
 void ct_a64_put_vector(struct ct_a64_writer *w, unsigned operand, unsigned a, unsigned b) {
     uint32_t word = w->word;
     unsigned size = 8u << immh_size(word), immhb = bits(word, 16, 7);
@@ -263,10 +243,10 @@ void ct_a64_put_vector(struct ct_a64_writer *w, unsigned operand, unsigned a, un
         put_lane(w, a);
         break;
     case T_ROT:
-        put_amount(w, 90 * bits(word, a, 2));
+        ct_a64_put_amount(w, 90 * bits(word, a, 2));
         break;
     case T_ROT_ODD:
-        put_amount(w, bits(word, a, 1) ? 270 : 90);
+        ct_a64_put_amount(w, bits(word, a, 1) ? 270 : 90);
         break;
     case T_FIMM:
         ct_a64_put_float(w, bits(word, 13, 8));
@@ -278,13 +258,13 @@ void ct_a64_put_vector(struct ct_a64_writer *w, unsigned operand, unsigned a, un
         put_vector_immediate(w);
         break;
     case T_SHL:
-        put_amount(w, immhb - size);
+        ct_a64_put_amount(w, immhb - size);
         break;
     case T_SHR:
-        put_amount(w, 2 * size - immhb);
+        ct_a64_put_amount(w, 2 * size - immhb);
         break;
     default:
-        put_amount(w, 64 - bits(word, 10, 6));
+        ct_a64_put_amount(w, 64 - bits(word, 10, 6));
         break;
     }
 }
