@@ -12,11 +12,15 @@ CXX := g++
 endif
 
 .PHONY: all tool help setup setup-long demo check test bench bench-compare bench-parts check-all check-decoder \
-	check-layers cross-arm64 format coverage install deb picture clean fidelity torture
+	check-layers cross-arm64 test-arm64 format coverage install deb picture clean fidelity torture
 
-all: $(BUILD)/build.ninja ## build everything into build/; the command line tool is build/contrail
+ifeq ($(ARCH),arm64)
+all: cross-arm64 ## build everything into build/; the command line tool is build/contrail (ARCH=arm64: build-arm64/tree)
+else
+all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 	@ln -sfn src/cli/contrail $(BUILD)/contrail
+endif
 
 tool: $(BUILD)/build.ninja ## build the command line tool alone
 	@ninja -C $(BUILD) src/cli/contrail
@@ -34,7 +38,7 @@ $(BUILD)/build.ninja: | setup
 	@CC=$(CC) CXX=$(CXX) meson setup $(BUILD)
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 setup: ## install missing Debian packages (as root or with sudo)
 	@scripts/setup.sh
@@ -78,8 +82,11 @@ check-decoder: all ## compare the decoder with Zydis on every executable of this
 check-layers: ## includes go downward only, and the other promises of the folders
 	@scripts/check-layers.sh
 
-cross-arm64: ## build everything for arm64 into build-arm64/tree (reads traces; does not record yet)
+cross-arm64: ## build everything for arm64 into build-arm64/tree
 	@scripts/cross-arm64.sh
+
+test-arm64: cross-arm64 ## run the arm64 tests, under qemu and in a guest (docs/ARM64.md)
+	@scripts/arm64_test.py build-arm64/tree
 
 format: ## format all C and C++ files
 	@scripts/format.sh

@@ -13,6 +13,7 @@
  * A chunk's state is one 64-bit word, changed only by compare-and-swap:
  *   FREE → TAKEN (a thread fills the header) → ACTIVE (it is the thread's) → FULL (submitted) → DRAINING → FREE
  *   FULL → TAKEN: the oldest events are dropped for new ones; TAKEN → FREE: not needed after all
+ *   DRAINING → FULL: the controller does not know the thread
  * The header is valid while its generation equals the word's. A TAKEN chunk has events only once it has a number. A
  * handler may jump out of a swap: then a chunk may stay TAKEN although it is in use, or ACTIVE although it is full and
  * its thread has moved on to the next number. The controller recognizes such chunks by their headers.

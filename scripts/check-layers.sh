@@ -40,7 +40,7 @@ export KNOWN
 } | sort | xargs awk '
 BEGIN {
     layers = "base isa os code symbols hook stalk remote agent trace plan drain inject inspect doctor " \
-             "session follow report export cli"
+             "session follow report query export http mcp cli"
     n = split(layers, level, " ")
     for (i = 1; i <= n; i++) {
         m = split(level[i], names, ",")

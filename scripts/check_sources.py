@@ -15,7 +15,7 @@ FIRST_LINES = 3
 C = (".c", ".h", ".cc", ".S", ".ld", ".map", ".mjs")
 HASH = (".py", ".sh", "meson.build", "meson_options.txt", "Makefile", ".ci/run")
 # Tables with a row for each instruction, and Perfetto's own format.
-WIDE = ("src/isa/x64/decode_table.txt", "tests/golden/")
+WIDE = ("src/isa/x64/decode_table.txt", "src/isa/a64/decode_table.txt", "tests/golden/")
 
 
 def sources(tree):

@@ -116,6 +116,23 @@ others() {
     fi
     # shellcheck disable=SC2086
     check "cross-build for arm64" scripts/cross-arm64.sh --quick $jobs
+    arm64_tests
+}
+
+# The arm64 tests, of the build that there is: a part, or with --long all. Their logs are counted with the others'.
+arm64_tests() {
+    [ -f build-arm64/quick.built ] || return
+    # shellcheck disable=SC2046
+    scripts/arm64_test.py $([ -n "$long" ] || echo --quick) build-arm64/quick
+    for part in user guest; do
+        log=build-arm64/quick/meson-logs/contrail-$part.json
+        if [ -f $log ]; then
+            logs="$logs
+arm64, $part=$log"
+        else
+            skipped=$((skipped + 1)) # the script has said why
+        fi
+    done
 }
 
 # What another run of this script has counted: `PASSED FAILED SKIPPED`, then the lines of $logs.
@@ -130,6 +147,7 @@ $(sed 1d "$1")"
 }
 
 if [ "${1:-}" = --others ]; then
+    [ "${2:-}" != --long ] || long=yes
     jobs=-j$(nproc) processes=$(nproc)
     others
     printf '%s %s %s%s\n' "$passed" "$failed" "$skipped" "$logs" >build/other-results.txt
@@ -142,7 +160,7 @@ check "format" scripts/format.sh --check
 check "shell scripts" scripts/check-shell.sh
 if check "build with gcc" build build gcc g++; then
     rm -f build/other-results.txt
-    nice scripts/run-tests.sh --others >build/other-output.txt 2>&1 &
+    nice scripts/run-tests.sh --others ${long:+--long} >build/other-output.txt 2>&1 &
     suite "gcc, all suites" build
     wait
     cat build/other-output.txt

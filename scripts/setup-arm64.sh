@@ -2,27 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # Prepares cross-compiling for arm64: the compiler, arm64 libraries in a folder of their own, a meson cross file.
 #
-# The arm64 packages come through an apt state of its own. With `dpkg --add-architecture arm64` a later install could
-# replace a program of this machine by its arm64 twin.
-#
 # usage: setup-arm64.sh [DIRECTORY]   (build-arm64/setup by default); prints the cross file's name
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 dir=${1:-$root/build-arm64/setup}
-mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial"
+mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 list=$root/packages-arm64-libraries.txt
 "$root/scripts/setup.sh" packages-arm64.txt
 
 if ! cmp -s "$list" "$dir/done"; then
     mapfile -t libraries < <(sed -E 's/#.*//; /^$/d' "$list")
-    rm -rf "$dir/debs" "$dir/sysroot"
-    mkdir -p "$dir/debs"
-    : >"$dir/apt/status"
-    options=(-o APT::Architecture=arm64 -o APT::Architectures=arm64 -o "Dir::State::Lists=$dir/apt/lists"
-        -o "Dir::Cache=$dir/apt/cache" -o "Dir::State::status=$dir/apt/status" -o APT::Sandbox::User=root)
-    apt-get "${options[@]}" update -q >&2
-    (cd "$dir/debs" && apt-get "${options[@]}" download -q "${libraries[@]}" >&2)
+    rm -rf "$dir/sysroot"
+    "$root/scripts/arm64-packages.sh" "$dir/apt" "$dir/debs" "${libraries[@]}"
     for package in "$dir"/debs/*.deb; do
         dpkg -x "$package" "$dir/sysroot"
     done
@@ -42,6 +34,7 @@ ar = 'aarch64-linux-gnu-ar'
 strip = 'aarch64-linux-gnu-strip'
 objcopy = 'aarch64-linux-gnu-objcopy'
 pkgconfig = 'pkg-config'
+exe_wrapper = '$root/scripts/arm64-user.sh'
 
 [built-in options]
 c_args = ['-isystem', '$dir/sysroot/usr/include']
@@ -52,6 +45,7 @@ cpp_link_args = ['-L$libraries_at', '-Wl,-rpath-link,$libraries_at:$dir/sysroot/
 [properties]
 pkg_config_libdir = '$libraries_at/pkgconfig:$dir/sysroot/usr/share/pkgconfig'
 sys_root = '$dir/sysroot'
+needs_exe_wrapper = true
 
 [host_machine]
 system = 'linux'

@@ -490,16 +490,18 @@ void ct_agent_lane_wait_end(struct ct_block *b) {
     b->waits = 0;
 }
 
-/* No chunk is free. False: the event is lost. */
-static bool wait_for_chunk(struct ct_block *b) {
+/* No chunk is free. False: the event is lost. `*since`: when the thread began to wait, or when the last part of its wait
+ * was counted; 0: it begins now. What is done between two parts counts too: without system calls they are short. */
+static bool wait_for_chunk(struct ct_block *b, uint64_t *since) {
     struct ct_shm_thread *t = &lane.threads[b->lane_slot];
+    uint64_t from = *since ? *since : ct_os_timestamp();
     if (!has_patience(b) || (b->waits >= SPINS && !worth_waiting())) {
         __atomic_fetch_add(&t->lost[CT_LOSS_POOL_EXHAUSTED], 1, __ATOMIC_RELAXED);
         return false;
     }
-    uint64_t from = ct_os_timestamp();
     ct_agent_lane_wait_longer(b);
-    uint64_t spent = ct_os_timestamp() - from;
+    *since = ct_os_timestamp();
+    uint64_t spent = *since - from;
     t->waited += spent;
     t->wait_used += spent;
     return true;
@@ -507,6 +509,7 @@ static bool wait_for_chunk(struct ct_block *b) {
 
 /* A slot in a fresh chunk, or NULL. */
 static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind, uint64_t *note) {
+    uint64_t waiting_since = 0;
     for (;;) {
         uint64_t cursor = __atomic_load_n(&b->cursor, __ATOMIC_RELAXED);
         if (cursor & b->event_bit) {
@@ -524,10 +527,11 @@ static struct ct_event *reserve_fresh(struct ct_block *b, uint32_t kind, uint64_
         if (fresh >= 0) {
             replace_chunk(b, cursor, (uint32_t)fresh, kind, note);
             ct_agent_lane_wait_end(b);
+            waiting_since = 0;
             continue;
         }
         go_without_chunk(b, cursor);
-        if (!recording || !wait_for_chunk(b))
+        if (!recording || !wait_for_chunk(b, &waiting_since))
             return NULL;
     }
 }

@@ -529,8 +529,10 @@ static int start_stalker(struct ct_stalk_boot *boot) {
     int status = make_stalker(boot);
     ct_stalk_signals_take();
     agent.keeping = 1;
+    ct_stalk_signals_taken = 1; /* the controller sees each system call that is made here, which takes long */
     for (uint64_t i = 0; !status && i < boot->thread_count; i++)
         threads[i].status = follow_thread(&threads[i], boot);
+    ct_stalk_signals_taken = 0;
     return status;
 }
 

@@ -21,13 +21,9 @@ static int64_t *place_of(uint64_t thread_pointer) {
 }
 
 int ct_table_open(struct ct_runtime *rt, struct ct_boot *boot) {
-    stray = ct_block_map(rt);
+    stray = ct_block_make_stray(rt);
     if (!stray)
         return CT_ERR_NO_MEMORY;
-    stray->in_use = CT_BLOCK_STRAY;
-    stray->top = stray->base + 1;
-    stray->thread_pointer = stray->owner = CT_OWNER_ATTENTION;
-    ct_block_publish(rt, stray);
     boot->table = (uint64_t)table;
     boot->stray = (uint64_t)stray;
     in_use = &boot->by_table;
@@ -35,8 +31,12 @@ int ct_table_open(struct ct_runtime *rt, struct ct_boot *boot) {
     return CT_OK;
 }
 
-bool ct_block_by_pointer(void) {
+static bool is_switched(void) {
     return __atomic_load_n(in_use, __ATOMIC_ACQUIRE);
+}
+
+bool ct_block_by_pointer(void) {
+    return !ct_os_inherits_block() || is_switched();
 }
 
 /* The calling thread still has its own GS, and so have threads that are in the first form of the code now: they leave
@@ -47,8 +47,11 @@ void ct_table_switch(void) {
 }
 
 void ct_block_place(struct ct_block *b) {
-    if (!b->borrows)
-        __atomic_store_n(place_of(b->thread_pointer), (int64_t)b - (int64_t)stray, __ATOMIC_RELEASE);
+    if (b->borrows)
+        return;
+    __atomic_store_n(place_of(b->thread_pointer), (int64_t)b - (int64_t)stray, __ATOMIC_RELEASE);
+    if (!ct_os_inherits_block() && !is_switched())
+        (void)ct_os_set_block(b);
 }
 
 int ct_block_install(struct ct_block *b) {
@@ -66,8 +69,10 @@ static struct ct_block *find_block(uint64_t thread_pointer) {
 
 /* Like LOAD_BLOCK of the shared code. */
 struct ct_block *ct_block_found(void) {
-    if (!ct_block_by_pointer())
-        return ct_os_block();
+    if (!is_switched()) {
+        struct ct_block *own = ct_os_block();
+        return own ? own : stray;
+    }
     uint64_t thread_pointer = ct_os_thread_pointer();
     int64_t distance = __atomic_load_n(place_of(thread_pointer), __ATOMIC_ACQUIRE);
     struct ct_block *b = (struct ct_block *)((int64_t)stray + distance);

@@ -2,6 +2,7 @@
 /* Writes JSON. The output is always valid JSON and valid UTF-8, for all strings; correct nesting is up to the
  * caller. */
 #include "base/json_write.h"
+#include "base/json_read.h"
 #include "base/utf8.h"
 #include <inttypes.h>
 #include <math.h>
@@ -152,7 +153,33 @@ void ct_json_bool(struct ct_json *json, const char *key, bool value) {
     put_plain(json, key, value ? "true" : "false");
 }
 
+void ct_json_null(struct ct_json *json, const char *key) {
+    put_plain(json, key, "null");
+}
+
 void ct_json_free(struct ct_json *json) {
     free(json->text);
     *json = (struct ct_json){0};
+}
+
+void ct_json_node_put(struct ct_json *json, const char *key, const struct ct_json_node *node) {
+    switch (node ? (enum ct_json_type)node->type : CT_JSON_NULL) {
+    case CT_JSON_BOOL:
+        return ct_json_bool(json, key, node->flag);
+    case CT_JSON_STRING:
+        return ct_json_string(json, key, node->text);
+    case CT_JSON_NUMBER:
+        if (!node->integer)
+            return ct_json_real(json, key, node->real);
+        return node->negative ? ct_json_signed(json, key, ct_json_i64(node, 0))
+                              : ct_json_number(json, key, node->magnitude);
+    case CT_JSON_ARRAY:
+    case CT_JSON_OBJECT:
+        ct_json_begin(json, key, node->type == CT_JSON_ARRAY ? '[' : '{');
+        for (const struct ct_json_node *child = ct_json_first(node); child; child = child->next)
+            ct_json_node_put(json, child->key, child);
+        return ct_json_end(json, node->type == CT_JSON_ARRAY ? ']' : '}');
+    default:
+        return ct_json_null(json, key);
+    }
 }

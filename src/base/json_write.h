@@ -24,6 +24,10 @@ void ct_json_number(struct ct_json *json, const char *key, uint64_t value);
 void ct_json_signed(struct ct_json *json, const char *key, int64_t value);
 void ct_json_real(struct ct_json *json, const char *key, double value);
 void ct_json_bool(struct ct_json *json, const char *key, bool value);
+void ct_json_null(struct ct_json *json, const char *key);
+struct ct_json_node;
+/* What was read, with all below it. */
+void ct_json_node_put(struct ct_json *json, const char *key, const struct ct_json_node *node);
 void ct_json_free(struct ct_json *json);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* contrail ctl and contrail detach: talk to the contrail that records a process, over its control socket. */
+#include "base/closest.h"
 #include "cli/command.h"
 #include "cli/ctl.h"
 #include "cli/message.h"
@@ -194,7 +195,7 @@ static int find_command(char *const *words, int count, int *used) {
 static int unknown_command(char *const *words, int count) {
     char said[128];
     snprintf(said, sizeof said, "%.60s%s%.60s", words[0], count > 1 ? " " : "", count > 1 ? words[1] : "");
-    const char *close = ct_option_closest(said, command_words, NULL, CT_SESSION_COMMAND_COUNT);
+    const char *close = ct_closest_name(said, command_words, NULL, CT_SESSION_COMMAND_COUNT);
     ct_message_error("ctl does not know \"%s\"%s%s%s `contrail ctl --help` lists its commands", said,
                      close ? "; did you mean " : ";", close ? close : "", close ? "?" : "");
     return CT_EXIT_USAGE;

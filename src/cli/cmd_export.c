@@ -34,7 +34,8 @@
 
 struct options {
     struct ct_selection selection;
-    int format, weight;
+    int format, weight, codec;
+    const char *tables;
     const char *output;
     bool mangled, allow_damaged;
 };
@@ -349,6 +350,8 @@ static int export_trace(struct job *job, const struct ct_operands *operands, str
     job->export = (struct ct_export_options){.format = job->format,
                                              .fd = -1,
                                              .weight = (enum ct_export_weight)options->weight,
+                                             .codec = (enum ct_export_codec)options->codec,
+                                             .tables = options->tables,
                                              .progress = show_progress,
                                              .large = show_large,
                                              .arg = job};
@@ -361,8 +364,20 @@ static int export_trace(struct job *job, const struct ct_operands *operands, str
 }
 
 /* Returns -1 to continue, otherwise the exit code, after a message. */
+static int check_tables(const struct options *o) {
+    char wrong[64], known[CT_EXPORT_TABLES_TEXT];
+    if (!o->tables || ct_export_check_tables(o->tables, wrong, sizeof wrong, known))
+        return -1;
+    ct_message_error("parquet has no table \"%s\"; --tables takes some of %s", wrong, known);
+    return CT_EXIT_USAGE;
+}
+
+/* Returns -1 to continue, otherwise the exit code, after a message. */
 static int check_selection(struct options *o) {
     const struct ct_selection *s = &o->selection;
+    int code = check_tables(o);
+    if (code >= 0)
+        return code;
     bool parts = s->functions.count || s->modules.count || s->threads.count || s->from || s->to || s->where;
     if (parts && ct_export_format_at((size_t)o->format)->flags & CT_EXPORT_COPY) {
         ct_message_error("format %s is a copy of whole processes: it takes --process alone; leave out the other words, "
@@ -402,6 +417,7 @@ static int run_export(int argc, char **argv) {
 static const char *const format_words[] = {CT_EXPORT_FORMAT_LIST(WORD) NULL};
 #undef WORD
 static const char *const weight_words[] = {"time", "calls", NULL};
+static const char *const codec_words[] = {"zstd", "lz4", "none", NULL};
 
 static const struct ct_option option_table[] = {
     {"format", 'f', CT_OPTION_CHOICE, offsetof(struct options, format), "FORMAT", "what to write",
@@ -411,6 +427,10 @@ static const struct ct_option option_table[] = {
     {"weight", 0, CT_OPTION_CHOICE, offsetof(struct options, weight), "WHAT",
      "what folded stacks count: microseconds in the innermost function itself, or calls of it", .initial = "time",
      .choices = weight_words},
+    {"codec", 0, CT_OPTION_CHOICE, offsetof(struct options, codec), "CODEC", "how parquet compresses",
+     .initial = "zstd", .choices = codec_words},
+    {"tables", 0, CT_OPTION_STRING, offsetof(struct options, tables), "NAMES",
+     "tables that parquet writes, separated by commas; without it all of them"},
     CT_OPTIONS_SELECTION(struct options, 0,
                          "only calls of functions whose name matches, all calls below them, and their "
                          "callers",
@@ -448,6 +468,7 @@ const struct ct_command ct_command_export = {
                 "contrail export --format callgrind && callgrind_annotate callgrind.out.session_*\n"
                 "contrail export --from -2s\n"
                 "contrail export --format chrome --where 'duration > 100us' --thread 'worker-*'\n"
+                "contrail export --format parquet --tables calls,functions -o run1\n"
                 "contrail export --format ctf -o trace.ctf traces/session_20250102_030405/pid_1234",
 };
 #undef LINE

@@ -3,6 +3,7 @@
  *
  * Reads what the recorder writes; the process and its recorder do not notice. Lines come a moment later than the
  * recorder has written all threads, so that they are in order of time. */
+#include "base/closest.h"
 #include "cli/command.h"
 #include "cli/ctl.h"
 #include "cli/reading.h"
@@ -217,7 +218,7 @@ static int choose_kinds(struct tail *t) {
         while (i < KIND_COUNT && strcmp(kind_names[i], list->items[k]) != 0)
             i++;
         if (i == KIND_COUNT) {
-            const char *close = ct_option_closest(list->items[k], kind_name, NULL, KIND_COUNT);
+            const char *close = ct_closest_name(list->items[k], kind_name, NULL, KIND_COUNT);
             ct_message_error("--kind takes call, return, exception, signal, loss or mark, not \"%s\"%s%s%s",
                              list->items[k], close ? "; did you mean " : "", close ? close : "", close ? "?" : "");
             return CT_EXIT_USAGE;

@@ -42,11 +42,12 @@ struct ct_command {
 extern const struct ct_command ct_command_spawn, ct_command_attach, ct_command_detach, ct_command_ctl;
 extern const struct ct_command ct_command_threads, ct_command_modules;
 extern const struct ct_command ct_command_info, ct_command_report, ct_command_replay, ct_command_verify;
-extern const struct ct_command ct_command_graph, ct_command_diff;
+extern const struct ct_command ct_command_graph, ct_command_diff, ct_command_query;
 extern const struct ct_command ct_command_symbolize;
 extern const struct ct_command ct_command_export;
 extern const struct ct_command ct_command_doctor;
 extern const struct ct_command ct_command_tail;
 extern const struct ct_command ct_command_stalk;
+extern const struct ct_command ct_command_mcp;
 
 #endif

@@ -138,6 +138,8 @@ void ct_info_idle_print(struct ct_printer *printer, const struct ct_trace *trace
     if (lines > SHORT_LIST && !all)
         ct_printer_format(printer, "%*s... and %zu more (--all)\n", label, "", lines - SHORT_LIST);
     if (has_wait(&p))
-        ct_printer_format(printer, "%*s`contrail report --locks` lists who waits for which lock, and who holds it\n",
+        ct_printer_format(printer,
+                          "%*s`contrail report --locks` shows which threads wait for which lock, and which thread "
+                          "holds it\n",
                           label, "");
 }

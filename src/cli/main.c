@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* contrail: finds the command and runs it. */
+#include "base/closest.h"
 #include "cli/command.h"
 #include "cli/completion.h"
 #include "cli/message.h"
@@ -10,10 +11,10 @@
 
 /* In the order of `contrail --help`; groups keep this order. */
 static const struct ct_command *const commands[] = {
-    &ct_command_spawn,   &ct_command_attach, &ct_command_stalk,     &ct_command_detach, &ct_command_ctl,
-    &ct_command_tail,    &ct_command_info,   &ct_command_report,    &ct_command_graph,  &ct_command_diff,
-    &ct_command_replay,  &ct_command_verify, &ct_command_symbolize, &ct_command_export, &ct_command_threads,
-    &ct_command_modules, &ct_command_doctor,
+    &ct_command_spawn,   &ct_command_attach,  &ct_command_stalk,  &ct_command_detach,    &ct_command_ctl,
+    &ct_command_tail,    &ct_command_info,    &ct_command_report, &ct_command_graph,     &ct_command_diff,
+    &ct_command_query,   &ct_command_replay,  &ct_command_verify, &ct_command_symbolize, &ct_command_export,
+    &ct_command_mcp,     &ct_command_threads, &ct_command_modules, &ct_command_doctor,
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
@@ -50,7 +51,7 @@ static const char *command_name(const void *arg, size_t i) {
 }
 
 static int unknown_command(const char *word) {
-    const char *close = ct_option_closest(word, command_name, NULL, COMMAND_COUNT);
+    const char *close = ct_closest_name(word, command_name, NULL, COMMAND_COUNT);
     bool is_option = word[0] == '-';
     if (close)
         ct_message_error("there is no command \"%s\"; did you mean %s? `contrail --help` lists the commands", word,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The option parser. Prints only in ct_options_parse; help.c writes the help texts. */
 #include "cli/options.h"
+#include "base/closest.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include <ctype.h>
@@ -183,53 +184,6 @@ static bool store_initials(struct parser *p) {
 
 /* ---- finding ---- */
 
-/* Number of edits (insert, delete, change, swap of neighbours) that turn one word into the other. Long words have the
- * largest distance. */
-static unsigned edit_distance(const char *a, const char *b) {
-    enum { LONGEST = 63 };
-    unsigned row[3][LONGEST + 1];
-    size_t m = strlen(a), n = strlen(b);
-    if (m > LONGEST || n > LONGEST)
-        return LONGEST;
-    for (size_t j = 0; j <= n; j++)
-        row[0][j] = (unsigned)j;
-    for (size_t i = 1; i <= m; i++) {
-        unsigned *now = row[i % 3], *last = row[(i - 1) % 3], *before = row[(i + 1) % 3];
-        now[0] = (unsigned)i;
-        for (size_t j = 1; j <= n; j++) {
-            unsigned best = last[j - 1] + (a[i - 1] != b[j - 1]);
-            if (last[j] + 1 < best)
-                best = last[j] + 1;
-            if (now[j - 1] + 1 < best)
-                best = now[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && before[j - 2] + 1 < best)
-                best = before[j - 2] + 1;
-            now[j] = best;
-        }
-    }
-    return row[m % 3][n];
-}
-
-const char *ct_option_closest(const char *word, const char *(*name)(const void *arg, size_t i), const void *arg,
-                              size_t count) {
-    const char *best = NULL;
-    size_t length = strlen(word);
-    unsigned least = (unsigned)(length > 8 ? 4 : (length + 1) / 2); /* a word with more edits is another word */
-    if (length < 2)
-        return NULL;
-    for (size_t i = 0; i < count; i++) {
-        const char *candidate = name(arg, i);
-        unsigned distance = edit_distance(word, candidate);
-        if (length >= 3 && !strncmp(word, candidate, length))
-            distance = 0; /* an abbreviation */
-        if (distance < least || (distance == least && !best)) {
-            best = candidate;
-            least = distance;
-        }
-    }
-    return best;
-}
-
 static const char *option_name(const void *arg, size_t i) {
     const struct ct_command *command = arg;
     return command->options && command->options[i].name ? command->options[i].name : "help";
@@ -243,7 +197,7 @@ static size_t option_count(const struct ct_command *command) {
 }
 
 static bool unknown_option(struct parser *p, const char *word, const char *name) {
-    const char *close = ct_option_closest(name, option_name, p->command, option_count(p->command) + 1);
+    const char *close = ct_closest_name(name, option_name, p->command, option_count(p->command) + 1);
     const char *command = p->command->name;
     if (close)
         return complain(p, "%s has no option %s; did you mean --%s? `contrail %s --help` lists the options", command,

@@ -114,8 +114,4 @@ bool ct_option_parse_number(const char *text, uint64_t *out);
 bool ct_option_parse_size(const char *text, uint64_t *out);
 bool ct_option_parse_duration(const char *text, uint64_t *out);
 
-/* Of `count` names (the i-th is name(arg, i)), the one that `word` was probably meant to be, or NULL. */
-const char *ct_option_closest(const char *word, const char *(*name)(const void *arg, size_t i), const void *arg,
-                              size_t count);
-
 #endif

@@ -2,6 +2,7 @@
 /* Output of the reading commands. */
 #include "cli/printer.h"
 #include "cli/command.h"
+#include "cli/pager.h"
 #include "symbols/short_name.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { INTERACTIVE_LIMIT = 4096 };
+enum { INTERACTIVE_LIMIT = 4096, KEPT = -1 };
 enum { LEAST_COLUMNS = 20, USUAL_COLUMNS = 80, MOST_COLUMNS = 10000 };
 
 /* ---- the pager ---- */
@@ -28,29 +29,15 @@ static struct {
 /* Waits for one byte on `go`: the pager is needed. */
 static void run_pager(int in, int go) {
     char byte;
-    const char *command = getenv("PAGER");
     signal(SIGINT, SIG_IGN); /* a key pressed meanwhile is for the process that reads the trace */
     if (read(go, &byte, 1) != 1)
         _exit(0);
-    signal(SIGINT, SIG_DFL);
-    /* exits at once when the text fits on the screen, keeps colours, uses no screen of its own */
-    setenv("LESS", "FRX", 0);
-    dup2(in, STDIN_FILENO);
-    signal(SIGPIPE, SIG_DFL);
-    execl("/bin/sh", "sh", "-c", command && *command ? command : "less -R", (char *)NULL);
-    _exit(127);
-}
-
-static bool pager_wanted(void) {
-    const char *command = getenv("PAGER"), *term = getenv("TERM");
-    if (command && (!*command || !strcmp(command, "cat")))
-        return false;
-    return term && strcmp(term, "dumb") != 0 && (command || !system("command -v less >/dev/null 2>&1"));
+    ct_pager_run(in);
 }
 
 void ct_printer_prepare(void) {
     int data[2], go[2];
-    if (waiting.pid || !isatty(STDOUT_FILENO) || !pager_wanted() || pipe2(data, O_CLOEXEC))
+    if (waiting.pid || ct_pager_is_kept() || !isatty(STDOUT_FILENO) || !ct_pager_wanted() || pipe2(data, O_CLOEXEC))
         return;
     if (pipe2(go, O_CLOEXEC)) {
         close(data[0]);
@@ -76,7 +63,21 @@ void ct_printer_prepare(void) {
     waiting.go = go[1];
 }
 
+/* One of several, by the process that keeps the rights for them. */
+static void start_kept(struct ct_printer *p) {
+    int fd = ct_pager_start();
+    if (fd < 0)
+        return;
+    p->fd = fd;
+    p->pager = KEPT;
+    signal(SIGINT, SIG_IGN); /* for the pager */
+}
+
 static void start_pager(struct ct_printer *p) {
+    if (ct_pager_is_kept()) {
+        start_kept(p);
+        return;
+    }
     ct_printer_prepare();
     if (!waiting.pid || write(waiting.go, "", 1) != 1)
         return;
@@ -267,7 +268,9 @@ int ct_printer_close(struct ct_printer *p) {
     if (p->pager) {
         int status;
         close(p->fd);
-        while (waitpid(p->pager, &status, 0) < 0 && errno == EINTR)
+        if (p->pager == KEPT)
+            ct_pager_wait();
+        while (p->pager != KEPT && waitpid(p->pager, &status, 0) < 0 && errno == EINTR)
             ;
         signal(SIGINT, SIG_DFL);
     }

@@ -9,7 +9,7 @@
 
 struct ct_printer {
     int fd;
-    pid_t pager; /* 0: none */
+    pid_t pager; /* 0: none; -1: one of several (pager.h) */
     bool colours;
     bool utf8;   /* characters beyond ASCII are shown */
     int width;   /* of the terminal, or COLUMNS; 0: not a terminal, lines may have any length */

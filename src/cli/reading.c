@@ -5,8 +5,7 @@
 #include "cli/config.h"
 #include "cli/rights.h"
 #include "report/output.h"
-#include "report/sampled.h"
-#include "trace/late.h"
+#include "trace/manifests.h"
 #include "trace/reader.h"
 #include "base/json_write.h"
 #include <stdlib.h>
@@ -47,7 +46,7 @@ int ct_reading_open(struct ct_trace **out, const struct ct_operands *operands) {
 
 void ct_reading_report_clock(const struct ct_trace *trace) {
     char text[CT_TEXT_SIZE];
-    uint64_t late = ct_late_ns(trace);
+    uint64_t late = ct_manifests_late_ns(trace);
     if (late)
         ct_message_error("recorded with --clock fast: a time may be late by up to %s, so shorter durations are only "
                          "right on average; counts and order are exact",
@@ -55,7 +54,7 @@ void ct_reading_report_clock(const struct ct_trace *trace) {
 }
 
 void ct_reading_report_sampled(const struct ct_trace *trace) {
-    uint64_t rate = ct_sampled_rate_of(trace);
+    uint64_t rate = ct_manifests_sample_rate(trace);
     if (rate)
         ct_message_error(
             "%s was recorded with --sample %llu: most calls were counted, but not recorded; times, callers and "

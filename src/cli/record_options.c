@@ -151,7 +151,7 @@ static bool is_of_calls(const char *trigger) {
     return strchr(trigger, '=') && strncmp(trigger, "signal=", 7) != 0 && strncmp(trigger, "time=", 5) != 0;
 }
 
-/* What --sample takes away from other options. */
+/* What --sample and other options mean together. */
 static void say_sampled(const struct ct_record_options *o) {
     size_t i = 0;
     if (o->sample <= 1 || o->quiet)
@@ -162,7 +162,7 @@ static void say_sampled(const struct ct_record_options *o) {
         i++;
     if (i < o->triggers.count)
         ct_message_error(
-            "with --sample, --trigger %s sees only calls that are recorded; leave out --sample to mark all",
+            "with --sample, all calls of functions that --trigger %s names are recorded, with everything they call",
             o->triggers.items[i]);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gives up rights, see rights.h. Uses raw system calls: each is needed only once. */
 #include "cli/rights.h"
+#include "isa/machine.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -142,7 +142,7 @@ static void refuse_calls(bool sockets) {
     int count = sockets ? REFUSED - OF_SOCKETS : REFUSED;
     const uint8_t no = (uint8_t)(count + 1); /* counted from the first comparison */
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
-    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 0, no + 2);
+    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ct_machine_audit(ct_machine_host()), 0, no + 2);
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, X32, no, 0);
     for (int i = 0; i < count; i++)

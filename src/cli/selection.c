@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Words that select calls: see selection.h. */
+#include "base/closest.h"
 #include "cli/selection.h"
 #include "cli/command.h"
 #include "cli/message.h"
@@ -169,7 +170,7 @@ static int check_names(struct ct_selection *s, struct ct_trace *trace, const cha
     s->explained = true;
     while (ct_where_field_name(NULL, fields))
         fields++;
-    const char *close = ct_option_closest(stranger, ct_where_field_name, NULL, fields);
+    const char *close = ct_closest_name(stranger, ct_where_field_name, NULL, fields);
     if (close)
         ct_message_error(
             "--where: no field and no argument of any selected function is called \"%s\"; did you mean %s?", stranger,

@@ -17,6 +17,7 @@
 #include "os/os.h"
 
 #define REGION_SIZE   (64ull << 20)
+#define REGION_SHARE  16 /* of what is within reach */
 #define READ_EXEC     (CT_OS_READ | CT_OS_EXEC)
 #define READ_WRITE    (CT_OS_READ | CT_OS_WRITE)
 #define RESERVE_TRIES 16
@@ -74,6 +75,8 @@ static int reserve_region(struct ct_gap_request *near, struct region *region) {
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
         near->room = rooms[i];
         for (near->size = REGION_SIZE; near->size >= CT_SLAB_SIZE; near->size /= 2) {
+            if (near->size > near->reach / REGION_SHARE)
+                continue; /* others need room within reach, too */
             int status = reserve_sized(near, region);
             if (status != CT_ERR_OUT_OF_RANGE)
                 return status;

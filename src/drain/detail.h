@@ -39,7 +39,7 @@ struct ct_detail_values {
 
 /* The detail lane of one thread. */
 struct ct_detail_thread {
-    struct ct_detail_run *runs; /* in order; the oldest are dropped */
+    struct ct_detail_run *runs; /* in order of numbers; the oldest are dropped */
     size_t run_count, run_room, run_hint;
     struct ct_detail_writer *writer; /* NULL: none yet */
     uint64_t newest;                 /* highest number of its drained events; 0: none yet */

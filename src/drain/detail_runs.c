@@ -10,6 +10,7 @@
 #define NUMBER_BITS 28
 #define NUMBER_MASK ((1u << NUMBER_BITS) - 1)
 #define BACKWARD    (1u << 22) /* a thread's numbers come in order, except when handlers interrupt stubs */
+#define BACK_RUNS   256u       /* this many runs of a handler may come before the run that it has interrupted */
 
 uint64_t ct_detail_number(const struct ct_detail_thread *t, uint32_t number) {
     int64_t ahead =
@@ -17,7 +18,9 @@ uint64_t ct_detail_number(const struct ct_detail_thread *t, uint32_t number) {
     return (int64_t)t->newest + ahead > 0 ? t->newest + (uint64_t)ahead : 0;
 }
 
-static struct ct_detail_run *add_run(struct ct_detail_thread *t) {
+/* Runs are in the order of their numbers, so that a search is short whatever the target has numbered. NULL: there is no
+ * memory, or the number comes too late. */
+static struct ct_detail_run *add_run(struct ct_detail_thread *t, uint64_t number) {
     if (t->run_room < RUNS_MAX)
         (void)ct_grow(&t->runs, &t->run_room, t->run_count, sizeof *t->runs, 16);
     if (!t->run_room)
@@ -27,7 +30,13 @@ static struct ct_detail_run *add_run(struct ct_detail_thread *t) {
         memmove(t->runs, t->runs + t->run_room / 2, t->run_count * sizeof *t->runs);
         t->run_hint = 0;
     }
-    return &t->runs[t->run_count++];
+    size_t at = t->run_count, least = at > BACK_RUNS ? at - BACK_RUNS : 0;
+    while (at > least && t->runs[at - 1].number > number)
+        at--;
+    if (at && t->runs[at - 1].number > number)
+        return NULL;
+    memmove(&t->runs[at + 1], &t->runs[at], (t->run_count++ - at) * sizeof *t->runs);
+    return &t->runs[at];
 }
 
 static bool continues_run(const struct ct_detail_run *r, const struct ct_clock *clock, uint64_t number, uint64_t seq) {
@@ -55,23 +64,39 @@ void ct_detail_note_event(struct ct_drain_thread *thread, const struct ct_clock 
         last->count++;
         return;
     }
-    struct ct_detail_run *r = add_run(t);
+    struct ct_detail_run *r = add_run(t, full);
     if (r && held)
         *r = (struct ct_detail_run){full, 1, seq, {0, ns}, 0};
     else if (r)
         *r = (struct ct_detail_run){full, 1, seq, clock->newest, clock->rate};
 }
 
-/* The run with this number, searched from the last result on. NULL: the event was lost, or is not drained yet. */
-const struct ct_detail_run *ct_detail_run_of(struct ct_detail_thread *t, uint64_t number) {
-    for (size_t n = 0, i = t->run_hint; n < t->run_count; n++, i = i + 1) {
-        i = i < t->run_count ? i : 0;
-        if (number - t->runs[i].number < t->runs[i].count) {
-            t->run_hint = i;
-            return &t->runs[i];
-        }
+static bool is_in_run(const struct ct_detail_thread *t, size_t run, uint64_t number) {
+    return run < t->run_count && number - t->runs[run].number < t->runs[run].count;
+}
+
+/* How many runs begin at or before this number. */
+static size_t runs_up_to(const struct ct_detail_thread *t, uint64_t number) {
+    size_t low = 0, high = t->run_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (t->runs[middle].number <= number)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return NULL;
+    return low;
+}
+
+/* The run with this number; that of the last search comes first. NULL: the event was lost, or is not drained yet. */
+const struct ct_detail_run *ct_detail_run_of(struct ct_detail_thread *t, uint64_t number) {
+    if (!is_in_run(t, t->run_hint, number)) {
+        size_t count = runs_up_to(t, number);
+        if (!count || !is_in_run(t, count - 1, number))
+            return NULL;
+        t->run_hint = count - 1;
+    }
+    return &t->runs[t->run_hint];
 }
 
 uint64_t ct_detail_run_time(const struct ct_detail_run *r, uint64_t stamp) {

@@ -193,9 +193,11 @@ static void *run_drain(void *arg) {
     __atomic_store_n(&d->held, held ? held : 1, __ATOMIC_RELEASE);
     if (!held) {
         ct_pack_pool_open(d->workers ? d->workers : ct_pack_pool_spare());
+        d->hands = d->hands ? d->hands : 1 + ct_pack_pool_spare();
         ct_drain_pace_begin(d);
         drain_until_stopped(d);
         finish_drain(d);
+        ct_drain_crew_end(d);
         ct_drain_pace_end(d);
         ct_pack_pool_close();
         ct_lane_release(d->lane);
@@ -246,11 +248,13 @@ int ct_drain_start(struct ct_drain *d) {
     apply_wait(d);
     d->by_slot = calloc(lane->thread_capacity, sizeof(struct ct_drain_thread *));
     d->quarantined = calloc(lane->chunk_count, 1);
-    d->copy = malloc(lane->chunk_bytes);
+    d->own.copy = malloc(lane->chunk_bytes);
     d->stop_fd = eventfd(0, EFD_CLOEXEC);
     ct_drain_watch_threads(d);
     pthread_mutex_init(&d->mutex, NULL);
-    if (!d->by_slot || !d->quarantined || !d->copy || d->stop_fd < 0 || ct_drain_take_start(d) || ct_detail_start(d))
+    pthread_mutex_init(&d->places, NULL);
+    if (!d->by_slot || !d->quarantined || !d->own.copy || d->stop_fd < 0 || ct_drain_take_start(d) ||
+        ct_detail_start(d))
         return CT_ERR_NO_MEMORY;
     int status = start_thread(d);
     if (status)
@@ -284,6 +288,7 @@ void ct_drain_free(struct ct_drain *d) {
     if (d->threads_end) {
         close(d->stop_fd);
         pthread_mutex_destroy(&d->mutex);
+        pthread_mutex_destroy(&d->places);
     }
     ct_drain_free_signals(d);
     for (struct ct_drain_thread *t = d->threads, *next; t; t = next) {
@@ -300,6 +305,6 @@ void ct_drain_free(struct ct_drain *d) {
     ct_drain_take_end(d);
     free(d->by_slot);
     free(d->quarantined);
-    free(d->copy);
+    free(d->own.copy);
     *d = (struct ct_drain){0};
 }

@@ -3,7 +3,8 @@
  *
  * One thread does all of it, from ct_drain_start to ct_drain_finish; any thread may read the statistics. Every few
  * milliseconds it looks at all chunks, takes new events thread by thread, in the order of the chunks' numbers, and
- * writes them. */
+ * writes them. Where processors are free and several threads of the target are busy, others help it to take the events
+ * (drain_crew.c). */
 #ifndef CT_DRAIN_DRAIN_H
 #define CT_DRAIN_DRAIN_H
 
@@ -20,6 +21,25 @@
 #include <pthread.h>
 
 struct ct_drain_counts;
+struct ct_drain_crew;
+
+#define CT_DRAIN_SAMPLES 1024u
+
+/* What one who takes events has for himself (drain_crew.c). The drain thread gathers the results after each part of a
+ * pass. */
+struct ct_drain_hand {
+    struct ct_event *copy; /* of a chunk */
+    /* the memory that is read next, as far as it is not on its way to us */
+    const uint8_t *ahead, *ahead_end;
+    struct {
+        uint64_t counter;
+        uint32_t weight;
+    } sample[CT_DRAIN_SAMPLES];
+    size_t sample_count;
+    uint64_t time_start, time_end; /* of events */
+    bool found, held_up, cut;
+    int error;
+};
 
 struct ct_drain_gap {
     uint64_t at, lost;
@@ -76,6 +96,7 @@ struct ct_drain_thread {
     uint32_t id, slot, generation;
     int tid;
     char name[16];
+    struct ct_drain_hand *hand;      /* that takes its events now; NULL: the drain thread's own */
     struct ct_thread_writer *writer; /* NULL: closed */
     struct ct_series *series;        /* parts that were deleted; NULL: nothing is ever deleted */
     bool ended;                      /* in the target: it fills no more events */
@@ -121,6 +142,7 @@ struct ct_drain {
     int inner_pid;        /* pid in its own namespace */
     unsigned interval_ms;
     unsigned workers;                /* that compress blocks (trace/pack_pool.h); 0: what the machine can spare */
+    unsigned hands;                  /* that take events; 0: what the machine can spare */
     unsigned wait_ms;                /* for which a thread waits in each second before it drops events */
     uint32_t spare_threads;          /* accepted in addition to those that the kernel has made; 0: the default */
     struct ct_trace_format format;   /* of index files */
@@ -159,9 +181,9 @@ struct ct_drain {
     struct ct_drain_thread *threads, **threads_end;
     struct ct_drain_thread **by_slot;
     uint8_t *quarantined; /* by chunk: the target may still write to a slot in it */
-    struct ct_event *copy;
-    /* the memory that is read next, as far as it is not on its way to us */
-    const uint8_t *ahead, *ahead_end;
+    struct ct_drain_hand own;
+    struct ct_drain_crew *crew;  /* NULL: nobody helps so far */
+    uint32_t writing;            /* how many hands write to a file now */
     struct ct_detail *detail;    /* NULL: no detail is captured */
     bool finishing;              /* the target sends nothing more */
     struct ct_drain_chunk *list; /* drain_take.c: the chunks of this pass */
@@ -178,11 +200,6 @@ struct ct_drain {
     uint64_t time_start, time_end; /* of events */
     uint64_t bytes_closed;
     uint64_t latency[CT_LATENCY_BUCKETS], latency_max, latency_samples;
-    struct {
-        uint64_t counter;
-        uint32_t weight;
-    } sample[1024];
-    size_t sample_count;
     bool found; /* this pass found something new */
     struct ct_drain_pace pace;
     bool switching; /* threads switch often: the next pass should be soon */
@@ -193,6 +210,7 @@ struct ct_drain {
     /* shared */
     pthread_t thread;
     pthread_mutex_t mutex;           /* statistics, the list of threads, signals */
+    pthread_mutex_t places;          /* of signals in the index, for hands; taken before `mutex` */
     struct ct_drain_signals signals; /* handed over by other threads */
     size_t signal_count;             /* in `signals` */
     uint64_t signals_lost;           /* for lack of memory */
@@ -214,6 +232,23 @@ void ct_drain_set_wait(struct ct_drain *drain, unsigned ms);
 int ct_drain_finish(struct ct_drain *drain);
 void ct_drain_free(struct ct_drain *drain);
 uint64_t ct_drain_latency(const struct ct_drain *drain, double share);
+
+static inline struct ct_drain_hand *ct_drain_hand(struct ct_drain *drain, const struct ct_drain_thread *thread) {
+    return thread->hand ? thread->hand : &drain->own;
+}
+
+/* ---- drain_crew.c ---- */
+
+/* May several hands take events of different threads at once? */
+bool ct_drain_crew_may(const struct ct_drain *drain);
+/* Calls work(drain, i, hand) for each i below `count`, on several threads, and returns when all is done. */
+void ct_drain_crew_run(struct ct_drain *drain, size_t count,
+                       void (*work)(struct ct_drain *drain, size_t i, struct ct_drain_hand *hand));
+/* Adds what hands have noted to what the drain knows. `now`: what they have taken is on its way to the disk. */
+void ct_drain_gather(struct ct_drain *drain, uint64_t now);
+void ct_drain_crew_end(struct ct_drain *drain);
+/* For tests: a chunk takes this much longer. */
+extern unsigned ct_drain_delay_us;
 
 /* ---- drain_take.c ---- */
 
@@ -257,8 +292,8 @@ void ct_drain_note_gap(struct ct_drain *drain, struct ct_drain_thread *thread, u
                        enum ct_loss_reason reason, uint32_t depth);
 /* `depth` frames are open before the thread's first event: a forked child starts inside its parent's calls. */
 void ct_drain_inherit(struct ct_drain *drain, struct ct_drain_thread *thread, uint32_t depth);
-/* Measures the latency of this pass's events, which are on their way to the disk at `now`. */
-void ct_drain_measure(struct ct_drain *drain, uint64_t now);
+/* Measures the latency of events that a hand has taken, and which are on their way to the disk at `now`. */
+void ct_drain_measure(struct ct_drain *drain, struct ct_drain_hand *hand, uint64_t now);
 /* function_id of a hook; 0: none. */
 uint64_t ct_drain_function(const struct ct_drain *drain, uint32_t hook);
 
@@ -279,6 +314,18 @@ size_t ct_drain_pack_run(struct ct_drain *drain, struct ct_drain_thread *thread,
 void ct_drain_expect_return(struct ct_pack *pack, uint32_t hook);
 
 #define CT_DRAIN_DEPTH_IN_ALL (1u << 26) /* entries of all stacks together; a limit, since calls come from the target */
+
+static inline void ct_drain_give_room(struct ct_drain *drain, size_t entries) {
+    __atomic_fetch_sub(&drain->stacks_room, entries, __ATOMIC_RELAXED);
+}
+
+/* Takes room for entries of stacks. False: there is none. */
+static inline bool ct_drain_take_room(struct ct_drain *drain, size_t entries) {
+    bool room = __atomic_add_fetch(&drain->stacks_room, entries, __ATOMIC_RELAXED) <= CT_DRAIN_DEPTH_IN_ALL;
+    if (!room)
+        ct_drain_give_room(drain, entries);
+    return room;
+}
 
 /* ---- drain_stacks.c: calls that are open on stacks other than the thread's first one ---- */
 

@@ -24,12 +24,14 @@ static bool grow_stack(struct ct_drain *d, struct ct_drain_thread *t, size_t kno
     if (known < t->stack_capacity)
         return true;
     size_t capacity = t->stack_capacity ? t->stack_capacity * 2 : 64, more = capacity - t->stack_capacity;
-    bool room = known == t->stack_capacity && capacity <= MAX_DEPTH && d->stacks_room + more <= CT_DRAIN_DEPTH_IN_ALL;
+    bool room = known == t->stack_capacity && capacity <= MAX_DEPTH && ct_drain_take_room(d, more);
     uint32_t *stack = room ? realloc(t->stack, (1 + capacity) * sizeof *stack) : NULL;
-    if (!stack)
+    if (!stack) {
+        if (room)
+            ct_drain_give_room(d, more);
         return false;
+    }
     stack[0] = 0; /* drain_run.c looks below the outermost call */
-    d->stacks_room += more;
     t->stack = stack;
     t->stack_capacity = capacity;
     return true;
@@ -54,7 +56,7 @@ static uint32_t pop_call(const struct ct_drain *d, struct ct_drain_thread *t, ui
         return 0;
     if (known > t->stack_capacity) /* deeper than we have memory for */
         return (uint32_t)--t->depth;
-    size_t last = d->hurried && known > HURRIED_LOOK ? known - HURRIED_LOOK : 0;
+    size_t last = __atomic_load_n(&d->hurried, __ATOMIC_RELAXED) && known > HURRIED_LOOK ? known - HURRIED_LOOK : 0;
     for (size_t i = known; i-- > last;)
         if (t->stack[1 + i] == hook) {
             memmove(t->stack + 1 + i, t->stack + 2 + i, (known - i - 1) * sizeof *t->stack);
@@ -68,12 +70,12 @@ static uint32_t pop_call(const struct ct_drain *d, struct ct_drain_thread *t, ui
 }
 
 static void list_gap(struct ct_drain *d, struct ct_drain_thread *t, uint64_t lost, enum ct_loss_reason reason) {
-    bool room = t->gap_count < MAX_GAPS && d->gap_count < GAPS_IN_ALL;
+    bool room = t->gap_count < MAX_GAPS && __atomic_load_n(&d->gap_count, __ATOMIC_RELAXED) < GAPS_IN_ALL;
     struct ct_drain_gap *gaps = room ? realloc(t->gaps, (t->gap_count + 1) * sizeof *gaps) : NULL;
     if (gaps) {
         t->gaps = gaps;
         t->gaps[t->gap_count++] = (struct ct_drain_gap){t->events, lost, reason};
-        d->gap_count++;
+        __atomic_fetch_add(&d->gap_count, 1, __ATOMIC_RELAXED);
     } else if (t->gap_count) {
         t->gaps[t->gap_count - 1].lost += lost;
     }
@@ -143,11 +145,11 @@ static struct atf_index_event convert_event(struct ct_drain *d, struct ct_drain_
 }
 
 /* Samples three events of each run: the oldest, the newest, and one in between. */
-static void take_samples(struct ct_drain *d, const struct ct_event *events, size_t count) {
+static void take_samples(struct ct_drain_hand *h, const struct ct_event *events, size_t count) {
     const size_t which[3] = {0, count / 2, count - 1};
-    for (int i = 0; i < 3 && d->sample_count < sizeof d->sample / sizeof d->sample[0]; i++) {
-        d->sample[d->sample_count].counter = events[which[i]].timestamp;
-        d->sample[d->sample_count++].weight = (uint32_t)(count / 3 + 1);
+    for (int i = 0; i < 3 && h->sample_count < CT_DRAIN_SAMPLES; i++) {
+        h->sample[h->sample_count].counter = events[which[i]].timestamp;
+        h->sample[h->sample_count++].weight = (uint32_t)(count / 3 + 1);
     }
 }
 
@@ -163,15 +165,16 @@ static bool is_about_else(struct ct_drain *d, struct ct_drain_thread *t, const s
     return kind == CT_EVENT_VOID || kind == CT_EVENT_STACK || kind >= CT_EVENT_BLOCK;
 }
 
-static void note_start(struct ct_drain *d, uint64_t ns) {
-    if (!d->time_start || ns < d->time_start)
-        d->time_start = ns;
+static void note_start(struct ct_drain_hand *h, uint64_t ns) {
+    if (!h->time_start || ns < h->time_start)
+        h->time_start = ns;
 }
 
 /* Ends a part of a run, of which `made` events go to the file. What explains them is written first. */
 static void explain_events(struct ct_drain *d, struct ct_drain_thread *t, size_t made) {
     int status = d->explain ? d->explain(d->resolve_arg) : 0;
-    d->error = d->error ? d->error : status;
+    if (status && !ct_drain_hand(d, t)->error)
+        ct_drain_hand(d, t)->error = status;
     t->events += made;
 }
 
@@ -184,7 +187,7 @@ size_t ct_drain_pack(struct ct_drain *d, struct ct_drain_thread *t, struct ct_pa
         i += run;
         if (i < count && !is_about_else(d, t, &events[i], t->events + made)) {
             struct atf_index_event out = convert_event(d, t, &events[i], t->events + made);
-            note_start(d, out.timestamp_ns);
+            note_start(ct_drain_hand(d, t), out.timestamp_ns);
             ct_pack_put(pack, &out);
             if (events[i].kind % CT_TAG_STEP == CT_EVENT_CALL)
                 ct_drain_expect_return(pack, events[i].hook);
@@ -196,9 +199,11 @@ size_t ct_drain_pack(struct ct_drain *d, struct ct_drain_thread *t, struct ct_pa
 }
 
 /* Fetches a piece of the next chunk, which is in another core's cache, while a piece of this one is packed. */
-static void fetch_ahead(struct ct_drain *d) {
-    for (unsigned i = 0; i < PIECE / LINE_EVENTS && d->ahead < d->ahead_end; i++, d->ahead += LINE)
-        __builtin_prefetch(d->ahead);
+static void fetch_ahead(struct ct_drain_hand *h) {
+    const uint8_t *at = h->ahead, *end = h->ahead_end;
+    for (unsigned i = 0; i < PIECE / LINE_EVENTS && at < end; i++, at += LINE)
+        __builtin_prefetch(at);
+    h->ahead = at;
 }
 
 /* Packs the events at once; returns how many of them were taken. 0: this file has no blocks. */
@@ -207,7 +212,7 @@ static size_t emit_packed(struct ct_drain *d, struct ct_drain_thread *t, const s
     struct ct_pack *pack = ct_thread_writer_block(t->writer, &room);
     if (!pack)
         return 0;
-    fetch_ahead(d);
+    fetch_ahead(ct_drain_hand(d, t));
     n = count < PIECE ? count : PIECE;
     n = room < n ? room : n;
     made = ct_drain_pack(d, t, pack, events, n, false);
@@ -226,7 +231,7 @@ static size_t emit_plain(struct ct_drain *d, struct ct_drain_thread *t, const st
             made++;
         }
     if (made)
-        note_start(d, out[0].timestamp_ns);
+        note_start(ct_drain_hand(d, t), out[0].timestamp_ns);
     explain_events(d, t, made);
     ct_thread_writer_commit(t->writer, made);
     return n;
@@ -234,15 +239,16 @@ static size_t emit_plain(struct ct_drain *d, struct ct_drain_thread *t, const st
 
 static void emit_events(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
     struct ct_drain_counts *counts = __atomic_load_n(&d->counts, __ATOMIC_ACQUIRE);
-    take_samples(d, events, count);
+    struct ct_drain_hand *h = ct_drain_hand(d, t);
+    take_samples(h, events, count);
     if (counts)
         ct_drain_count(counts, events, count);
     for (size_t done = 0, n; done < count; done += n)
         if (!(n = emit_packed(d, t, events + done, count - done)))
             n = emit_plain(d, t, events + done, count - done);
-    if (t->last_ns > d->time_end)
-        d->time_end = t->last_ns;
-    d->found = true;
+    if (t->last_ns > h->time_end)
+        h->time_end = t->last_ns;
+    h->found = true;
 }
 
 void ct_drain_emit(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
@@ -254,10 +260,14 @@ void ct_drain_emit(struct ct_drain *d, struct ct_drain_thread *t, const struct c
     }
 }
 
-/* A thread that drops events meanwhile knows whether the disk is to blame, or we are. */
+/* A thread that drops events meanwhile knows whether the disk is to blame, or we are. Of several writes the first one
+ * counts. */
 void ct_drain_writing(void *arg, bool begins) {
     struct ct_drain *d = arg;
-    __atomic_store_n(&d->lane->control->write_since, begins ? ct_os_timestamp() : 0, __ATOMIC_RELAXED);
+    uint32_t others = begins ? __atomic_fetch_add(&d->writing, 1, __ATOMIC_RELAXED)
+                             : __atomic_sub_fetch(&d->writing, 1, __ATOMIC_RELAXED);
+    if (!others)
+        __atomic_store_n(&d->lane->control->write_since, begins ? ct_os_timestamp() : 0, __ATOMIC_RELAXED);
 }
 
 /* ---- latency ---- */
@@ -280,15 +290,15 @@ static uint64_t bucket_ns(unsigned bucket) {
 }
 
 /* The sampled events are on disk now. */
-void ct_drain_measure(struct ct_drain *d, uint64_t now) {
-    for (size_t i = 0; i < d->sample_count; i++) {
-        uint64_t then = ct_clock_ns(d->clock, d->sample[i].counter), latency = now > then ? now - then : 0;
-        d->latency[bucket_of(latency)] += d->sample[i].weight;
-        d->latency_samples += d->sample[i].weight;
+void ct_drain_measure(struct ct_drain *d, struct ct_drain_hand *h, uint64_t now) {
+    for (size_t i = 0; i < h->sample_count; i++) {
+        uint64_t then = ct_clock_ns(d->clock, h->sample[i].counter), latency = now > then ? now - then : 0;
+        d->latency[bucket_of(latency)] += h->sample[i].weight;
+        d->latency_samples += h->sample[i].weight;
         if (latency > d->latency_max)
             d->latency_max = latency;
     }
-    d->sample_count = 0;
+    h->sample_count = 0;
 }
 
 uint64_t ct_drain_latency(const struct ct_drain *d, double share) {

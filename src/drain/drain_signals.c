@@ -20,7 +20,7 @@ static void append_signal(struct ct_drain_signals *list, struct ct_drain_signal 
     s->next = NULL;
     if (!list->first)
         list->end = &list->first;
-    *list->end = s;
+    __atomic_store_n(list->end, s, __ATOMIC_RELEASE); /* a hand looks whether its thread has one */
     list->end = &s->next;
 }
 
@@ -43,7 +43,7 @@ int ct_drain_signal(struct ct_drain *d, const struct ct_signal_record *record) {
     if (taken) {
         *s = (struct ct_drain_signal){.record = *record};
         append_signal(&d->signals, s);
-        __atomic_store_n(&d->signal_count, d->signal_count + 1, __ATOMIC_RELEASE);
+        __atomic_fetch_add(&d->signal_count, 1, __ATOMIC_RELEASE);
     } else {
         d->signals_lost++;
     }
@@ -72,16 +72,18 @@ static void hand_out_signals(struct ct_drain *d, struct ct_drain_signals *from) 
         append_signal(&d->strays, take_first(&strays));
 }
 
-/* Moves queued signals to their threads. Strays are tried again once per pass. */
+/* Moves queued signals to their threads. Strays are tried again once per pass. They are counted as queued until that is
+ * done: a hand that sees none in the queue sees those of its thread. */
 static void take_queue(struct ct_drain *d) {
     if (!__atomic_load_n(&d->signal_count, __ATOMIC_ACQUIRE))
         return;
     pthread_mutex_lock(&d->mutex);
     struct ct_drain_signals all = d->signals;
+    size_t count = d->signal_count;
     d->signals.first = NULL;
-    __atomic_store_n(&d->signal_count, 0, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&d->mutex);
     hand_out_signals(d, &all);
+    __atomic_fetch_sub(&d->signal_count, count, __ATOMIC_RELEASE);
 }
 
 /* ---- registers: persisted whether or not other detail is ---- */
@@ -166,8 +168,8 @@ static void place_signal(struct ct_drain *d, struct ct_drain_thread *t) {
     d->placed_count++;
 }
 
-size_t ct_drain_signals_before(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events,
-                               size_t count) {
+/* Places what is older than the events; returns how many of these come first. */
+static size_t place_before(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
     take_queue(d);
     while (t->waiting.first) {
         uint64_t counter = t->waiting.first->record.counter;
@@ -179,6 +181,17 @@ size_t ct_drain_signals_before(struct ct_drain *d, struct ct_drain_thread *t, co
         place_signal(d, t);
     }
     return count;
+}
+
+/* The events were copied before: a signal that comes from now on is newer than all of them. */
+size_t ct_drain_signals_before(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events,
+                               size_t count) {
+    if (!__atomic_load_n(&d->signal_count, __ATOMIC_ACQUIRE) && !__atomic_load_n(&t->waiting.first, __ATOMIC_ACQUIRE))
+        return count;
+    pthread_mutex_lock(&d->places);
+    size_t older = place_before(d, t, events, count);
+    pthread_mutex_unlock(&d->places);
+    return older;
 }
 
 /* The number of passes that took everything of the thread since its first waiting signal came. */

@@ -72,10 +72,12 @@ static struct ct_drain_stack *new_stack(struct ct_drain *d, struct ct_drain_stac
         s->free = stack->next;
         return stack;
     }
-    if (s->groups >= ATF_DEPTH_GROUPS || d->stacks_room + OVERHEAD > CT_DRAIN_DEPTH_IN_ALL ||
-        !(stack = calloc(1, sizeof *stack)))
+    if (s->groups >= ATF_DEPTH_GROUPS || !ct_drain_take_room(d, OVERHEAD))
         return NULL;
-    d->stacks_room += OVERHEAD;
+    if (!(stack = calloc(1, sizeof *stack))) {
+        ct_drain_give_room(d, OVERHEAD);
+        return NULL;
+    }
     stack->group = s->groups++;
     return stack;
 }
@@ -110,11 +112,13 @@ static bool grow_stack(struct ct_drain *d, struct ct_drain_stack *stack) {
     if (stack->count < stack->capacity)
         return true;
     uint32_t capacity = stack->capacity ? 2 * stack->capacity : FIRST_CAPACITY, more = capacity - stack->capacity;
-    uint32_t *hooks =
-        d->stacks_room + more <= CT_DRAIN_DEPTH_IN_ALL ? realloc(stack->hooks, capacity * sizeof *hooks) : NULL;
-    if (!hooks)
+    if (!ct_drain_take_room(d, more))
         return false;
-    d->stacks_room += more;
+    uint32_t *hooks = realloc(stack->hooks, capacity * sizeof *hooks);
+    if (!hooks) {
+        ct_drain_give_room(d, more);
+        return false;
+    }
     stack->hooks = hooks;
     stack->capacity = capacity;
     return true;
@@ -178,7 +182,7 @@ void ct_drain_stacks_free(struct ct_drain *d, struct ct_drain_thread *t) {
     ct_drain_stacks_forget(d, t);
     for (struct ct_drain_stack *stack = s->free; stack; stack = next) {
         next = stack->next;
-        d->stacks_room -= stack->capacity + OVERHEAD;
+        ct_drain_give_room(d, stack->capacity + OVERHEAD);
         free(stack->hooks);
         free(stack);
     }

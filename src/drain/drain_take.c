@@ -15,11 +15,13 @@
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HOLE_PATIENCE_NS 2000000000ull
 #define LOOKS            16u /* tries to read a header that changes meanwhile; the next pass tries again */
 #define CLAIMS           4u  /* tries to claim a chunk whose word changes meanwhile */
 #define LIST_PER_CHUNK   2u  /* a chunk may be listed twice, when it was dropped for another thread meanwhile */
+#define LEAST_SHARE      2u  /* chunks of a thread that are worth a hand's wake-up */
 #define CLAIM_PART       4u  /* of the lane, one part of this many is claimed at once */
 
 struct ct_drain_chunk {
@@ -30,8 +32,10 @@ struct ct_drain_chunk {
 
 /* Chunks of one thread, of the list of a pass. */
 struct ct_drain_turn {
-    size_t next, end; /* those that are not taken yet */
-    size_t share;     /* how many of them are claimed */
+    size_t next, end;               /* those that are not taken yet */
+    size_t share;                   /* how many of them are claimed, and not taken yet */
+    struct ct_drain_thread *thread; /* if it was looked for already */
+    bool known;
 };
 
 /* ---- one chunk ---- */
@@ -44,7 +48,7 @@ static bool is_filled(const struct ct_event *e) {
 }
 
 bool ct_drain_is_short(const struct ct_drain *d) {
-    return d->lane->control->free_chunks < (int32_t)(d->lane->chunk_count / 4);
+    return __atomic_load_n(&d->lane->control->free_chunks, __ATOMIC_RELAXED) < (int32_t)(d->lane->chunk_count / 4);
 }
 
 static uint32_t drained_of(const struct ct_drain *d, uint64_t word) {
@@ -123,15 +127,17 @@ static void note_losses(struct ct_drain *d, struct ct_drain_thread *t, const str
 }
 
 static void emit_copy(struct ct_drain *d, struct ct_drain_thread *t, uint32_t count) {
+    const struct ct_event *copy = ct_drain_hand(d, t)->copy;
     if (count && t->waits.pending)
-        ct_drain_put_wait(d, t, d->copy->timestamp);
-    ct_drain_emit(d, t, d->copy, count);
+        ct_drain_put_wait(d, t, copy->timestamp);
+    ct_drain_emit(d, t, copy, count);
 }
 
 /* Takes what the thread has written so far into the chunk that it is still using. */
 static void take_live(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_drain_chunk *f) {
     const struct ct_event *events = ct_lane_events(d->lane, f->chunk);
-    uint32_t from = drained_of(d, f->word), to = ct_lane_copy_filled(d->copy, events, from, ct_lane_capacity(d->lane));
+    uint32_t from = drained_of(d, f->word);
+    uint32_t to = ct_lane_copy_filled(ct_drain_hand(d, t)->copy, events, from, ct_lane_capacity(d->lane));
     if (to == from)
         return;
     uint64_t taken = CT_CHUNK_WORD(CT_CHUNK_ACTIVE, to, CT_CHUNK_GENERATION(f->word));
@@ -162,10 +168,12 @@ static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, con
     uint32_t capacity = ct_lane_capacity(d->lane), end = capacity;
     uint32_t from = drained_of(d, ct_lane_word(d->lane, f->chunk));
     bool holes = false;
+    if (ct_drain_delay_us)
+        usleep(ct_drain_delay_us);
     while (t->ended && end > from && !is_filled(&events[end - 1]))
         end--; /* never reserved */
     while (from < end) {
-        uint32_t to = ct_lane_copy_filled(d->copy, events, from, end);
+        uint32_t to = ct_lane_copy_filled(ct_drain_hand(d, t)->copy, events, from, end);
         emit_copy(d, t, to - from);
         if (to > from)
             t->hole_since = 0;
@@ -193,11 +201,11 @@ static enum outcome take_rest(struct ct_drain *d, struct ct_drain_thread *t, con
 }
 
 /* A pass ends early if the drain is to end. */
-static bool is_pass_over(struct ct_drain *d) {
-    if (d->hurry_at && !d->hurried)
-        d->hurried = ct_clock_now() > d->hurry_at;
-    d->cut |= !d->hurry_at && __atomic_load_n(&d->stopping, __ATOMIC_RELAXED);
-    return d->cut;
+static bool is_pass_over(struct ct_drain *d, struct ct_drain_hand *h) {
+    if (d->hurry_at && !__atomic_load_n(&d->hurried, __ATOMIC_RELAXED))
+        __atomic_store_n(&d->hurried, ct_clock_now() > d->hurry_at, __ATOMIC_RELAXED);
+    h->cut |= !d->hurry_at && __atomic_load_n(&d->stopping, __ATOMIC_RELAXED);
+    return h->cut;
 }
 
 /* ---- claims ---- */
@@ -231,9 +239,18 @@ static void claim_share(struct ct_drain *d, struct ct_drain_chunk *list, const s
             (void)claim(d, &list[i]);
 }
 
+/* Nobody takes them, because the thread is not known: the agent may drop them again. */
+static void give_back(struct ct_drain *d, struct ct_drain_chunk *list, const struct ct_drain_turn *turn) {
+    for (size_t i = turn->next; i < turn->next + turn->share; i++)
+        if (is_ours(&list[i]))
+            (void)ct_lane_change_word(
+                d->lane, list[i].chunk, list[i].word,
+                CT_CHUNK_WORD(CT_CHUNK_FULL, CT_CHUNK_DRAINED(list[i].word), CT_CHUNK_GENERATION(list[i].word)));
+}
+
 /* `left`: the thread has moved on to another chunk. */
 static enum outcome take_chunk(struct ct_drain *d, struct ct_drain_thread *t, struct ct_drain_chunk *f, bool left) {
-    if (is_pass_over(d))
+    if (is_pass_over(d, ct_drain_hand(d, t)))
         return MORE_LATER;
     if (f->number && f->number < t->next_number) { /* the target has numbered two chunks alike */
         if (is_ours(f))
@@ -270,33 +287,45 @@ static void flush_thread(struct ct_drain *d, struct ct_drain_thread *t) {
     if (!status)
         status = ct_drain_flush_waits(t);
     ct_drain_writing(d, false);
-    d->error = d->error ? d->error : status;
+    struct ct_drain_hand *h = ct_drain_hand(d, t);
+    h->error = h->error ? h->error : status;
+}
+
+static void find_thread(struct ct_drain *d, struct ct_drain_turn *turn) {
+    const struct ct_drain_chunk *first = &d->list[turn->next];
+    turn->thread = ct_drain_thread_of(d, first->thread, first->generation);
+    turn->known = true;
 }
 
 /* Takes a thread's share, in the order of numbers. */
-static void take_share(struct ct_drain *d, struct ct_drain_chunk *list, struct ct_drain_turn *turn) {
-    const struct ct_drain_chunk *first = &list[turn->next];
-    struct ct_drain_thread *t = ct_drain_thread_of(d, first->thread, first->generation);
+static void take_share(struct ct_drain *d, struct ct_drain_turn *turn, struct ct_drain_hand *hand) {
+    struct ct_drain_chunk *list = d->list;
+    struct ct_drain_thread *t = turn->thread;
     size_t end = turn->next + turn->share;
     if (t && t->writer) {
+        t->hand = hand;
         bool over = has_ended(d, t);
         t->gone |= over && !__atomic_load_n(&d->leaving, __ATOMIC_ACQUIRE);
         t->ended |= over;
         enum outcome outcome = DONE;
         ct_thread_writer_hurry(t->writer, ct_drain_is_short(d));
         for (size_t i = turn->next; i < end && outcome == DONE; i++) {
-            d->ahead = i + 1 < end ? (const uint8_t *)ct_lane_events(d->lane, list[i + 1].chunk) : NULL;
-            d->ahead_end = d->ahead ? d->ahead + d->lane->chunk_bytes : NULL;
+            hand->ahead = i + 1 < end ? (const uint8_t *)ct_lane_events(d->lane, list[i + 1].chunk) : NULL;
+            hand->ahead_end = hand->ahead ? hand->ahead + d->lane->chunk_bytes : NULL;
             outcome = take_chunk(d, t, &list[i], i + 1 < turn->end);
         }
         if (outcome == MORE_LATER) {
             t->cut_pass = d->pass + 1; /* ct_drain_put_signals ends this pass */
             end = turn->end;           /* nothing of it before the next pass */
-            d->held_up = true;
+            hand->held_up = true;
         }
         flush_thread(d, t);
+        t->hand = NULL;
+    } else {
+        give_back(d, list, turn);
     }
     turn->next = end;
+    turn->share = 0;
 }
 
 /* ---- one pass ---- */
@@ -387,6 +416,28 @@ static size_t group_threads(const struct ct_drain_chunk *list, size_t count, str
     return turn_count;
 }
 
+/* A hand takes a thread's share. */
+static void take_turn(struct ct_drain *d, size_t i, struct ct_drain_hand *hand) {
+    if (d->turns[i].share && d->turns[i].known)
+        take_share(d, &d->turns[i], hand);
+}
+
+/* Takes shares on several threads, if there is enough to do for two. Threads are made before that. One whose slot has
+ * another thread's chunks too is left for later: the two must not be taken at once. */
+static void take_together(struct ct_drain *d, struct ct_drain_turn *turns, size_t turn_count) {
+    size_t busy = 0;
+    for (size_t i = 0; i < turn_count; i++)
+        busy += turns[i].share >= LEAST_SHARE;
+    for (size_t i = 0; busy > 1 && i < turn_count; i++) {
+        bool again = i && d->list[turns[i].end - 1].thread == d->list[turns[i - 1].end - 1].thread;
+        turns[i].known = false;
+        if (turns[i].share && !again)
+            find_thread(d, &turns[i]);
+    }
+    if (busy > 1)
+        ct_drain_crew_run(d, turn_count, take_turn);
+}
+
 /* Takes a part of the list: as much of each thread's chunks as of the others'. Returns how many are left. */
 static size_t take_part(struct ct_drain *d, struct ct_drain_turn *turns, size_t turn_count, size_t count) {
     size_t part = d->lane->chunk_count / CLAIM_PART + 1, left = 0;
@@ -396,12 +447,16 @@ static size_t take_part(struct ct_drain *d, struct ct_drain_turn *turns, size_t 
         turn->share = count <= part ? n : (n * part + count - 1) / count;
         claim_share(d, d->list, turn);
     }
-    for (size_t i = 0; i < turn_count; i++)
+    if (ct_drain_crew_may(d))
+        take_together(d, turns, turn_count);
+    for (size_t i = 0; i < turn_count; i++) {
         if (turns[i].share) {
-            take_share(d, d->list, &turns[i]);
-            left += turns[i].end - turns[i].next;
+            find_thread(d, &turns[i]);
+            take_share(d, &turns[i], &d->own);
         }
-    ct_drain_measure(d, ct_clock_now());
+        left += turns[i].end - turns[i].next;
+    }
+    ct_drain_gather(d, ct_clock_now());
     return left;
 }
 

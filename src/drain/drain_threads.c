@@ -203,7 +203,7 @@ int ct_drain_close_thread(struct ct_drain *d, struct ct_drain_thread *t) {
     status = status ? status : closed;
     ct_switches_end_thread(d->switches, t);
     t->writer = NULL;
-    d->stacks_room -= t->stack_capacity;
+    ct_drain_give_room(d, t->stack_capacity);
     ct_drain_stacks_free(d, t);
     free(t->stack);
     t->stack = NULL;

@@ -32,7 +32,8 @@ void ct_drain_put_wait(struct ct_drain *d, struct ct_drain_thread *t, uint64_t f
                                             CT_WAITS_FILE);
     if (w->writer)
         ct_switches_writer_put(w->writer, &(struct ct_switch_span){from, to, CT_SWITCHES_BLOCKED});
-    d->error = d->error ? d->error : status;
+    struct ct_drain_hand *h = ct_drain_hand(d, t);
+    h->error = h->error ? h->error : status;
 }
 
 int ct_drain_flush_waits(struct ct_drain_thread *t) {

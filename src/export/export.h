@@ -39,7 +39,9 @@ enum {
     X(atf_pb, "atf-pb", "", ".atf.pb", CT_EXPORT_BINARY, "protobuf messages, each after its length",                   \
       "proto/atf.proto describes its messages", CT_EXPORT_EVENTS, 0)                                                   \
     X(atf2, "atf2", "", ".atf2", CT_EXPORT_DIRECTORY, "raw ATF v2: a directory as the recorder writes it",             \
-      "ATF v2 readers open it, contrail too", CT_EXPORT_COPY, 0)
+      "ATF v2 readers open it, contrail too", CT_EXPORT_COPY, 0)                                                       \
+    X(parquet, "parquet", "", ".parquet", CT_EXPORT_DIRECTORY, "tables as Parquet files: a directory",                 \
+      "`cd DIRECTORY && duckdb -init views.sql` asks it; Spark, ClickHouse and others read it", 0, 0)
 
 struct ct_export_format {
     const char *name;
@@ -63,6 +65,7 @@ struct ct_export_large {
 };
 
 enum ct_export_weight { CT_EXPORT_TIME, CT_EXPORT_CALLS };
+enum ct_export_codec { CT_EXPORT_ZSTD, CT_EXPORT_LZ4, CT_EXPORT_STORED };
 
 struct ct_place;
 
@@ -75,6 +78,8 @@ struct ct_export_options {
     const char *directory;
     struct ct_place *place;       /* or a directory that is held open, and empty */
     enum ct_export_weight weight; /* folded */
+    enum ct_export_codec codec;   /* parquet */
+    const char *tables;           /* parquet: names, separated by commas; NULL: all */
     /* Called now and then. A return value other than 0 stops the export and becomes its result. May be NULL. */
     int (*progress)(void *arg, uint64_t done, uint64_t total);
     /* Called before an export that will be larger than `limit` (0: CT_EXPORT_LARGE) is written. May be NULL. */
@@ -89,6 +94,10 @@ struct ct_export_result {
     uint64_t bytes; /* written */
     int error;      /* errno of the write that failed, 0: none. EPIPE: the reader has closed its end */
 };
+
+enum { CT_EXPORT_TABLES_TEXT = 256 };
+/* False: `tables` names one that parquet does not have; `wrong` is its name, `known` all that there are. */
+bool ct_export_check_tables(const char *tables, char *wrong, size_t size, char known[CT_EXPORT_TABLES_TEXT]);
 
 /* Returns 0; CT_ERR_NO_MEMORY; CT_ERR_NO_SPACE, CT_ERR_PERMISSION_DENIED, CT_ERR_BUSY (the directory is not empty) or
  * CT_ERR_SYSTEM when the output could not be written; or what `progress` returned. */

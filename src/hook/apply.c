@@ -209,7 +209,7 @@ static uint64_t forwarded_place(const struct ct_plan *plan, uint64_t pc) {
     for (unsigned i = 0; i < plan->patch_count; i++) {
         if (plan->patches[i].at == pc && plan->patches[i].forward)
             return plan->patches[i].forward;
-        if (plan->patches[i].size == CT_PATCH_MAX && plan->patches[i].at + CT_PATCH_MAX / 2 == pc)
+        if (plan->patches[i].size == CT_TWO_JUMPS && plan->patches[i].at + CT_TWO_JUMPS / 2 == pc)
             return plan->body; /* the second of two jumps */
     }
     return 0;
@@ -300,7 +300,7 @@ static bool stack_points_to_code(const struct ct_hooks *set, uint64_t sp) {
             return true;
         for (uint64_t at = (sp + 7) & ~7ull; at + 8 <= s.end; at += 8) {
             struct ct_os_signal_frame frame;
-            if (ct_hook_region_of(&set->code, *(const uint64_t *)at))
+            if (ct_hook_region_of(&set->code, ct_frame_plain(*(const uint64_t *)at)))
                 return true;
             if (ct_os_signal_frame_at(at, s.end, &frame) && (frame.sp < sp || frame.sp >= s.end))
                 next = frame.sp;
@@ -320,7 +320,9 @@ static bool code_in_use(const struct ct_hooks *set, struct ct_os_stopped *stoppe
         struct ct_registers regs;
         if (ct_os_stopped_get_regs(stopped, i, &regs))
             continue;
-        if (ct_hook_region_of(&set->code, ct_registers_pc(&regs)) || stack_points_to_code(set, ct_registers_sp(&regs)))
+        if (ct_hook_region_of(&set->code, ct_registers_pc(&regs)) ||
+            ct_hook_region_of(&set->code, ct_frame_plain(ct_registers_link(&regs))) ||
+            stack_points_to_code(set, ct_registers_sp(&regs)))
             return true;
     }
     return false;

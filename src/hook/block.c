@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Thread blocks: made on a thread's first hooked call, found through GS (block_self.c) or a table (agent/table.c),
- * reused after the thread has ended.
+/* Thread blocks: made on a thread's first hooked call, found through GS or the word beside the thread pointer
+ * (block_self.c), or a table (agent/table.c), reused after the thread has ended.
  *
- * A thread may find another thread's block: a new thread inherits its creator's GS, and a table has one entry for
- * several threads. So every call compares the block's owner with the thread pointer; ct_block_current handles every
+ * A thread may find another thread's block: a new thread inherits its creator's GS, the word may be an ended thread's,
+ * and a table has one entry for several threads. So every call compares the block's owner with the thread pointer; ct_block_current handles every
  * case in which they differ. Blocks are never freed and never leave the list. */
-#include "hook/stacks.h"
+#include "hook/exposed.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -100,7 +100,8 @@ struct ct_block *ct_block_map(struct ct_runtime *rt) {
     size_t header = round_to_pages(sizeof(struct ct_block));
     size_t shadow = round_to_pages((rt->max_depth + 2) * sizeof(struct ct_shadow));
     size_t stacks = round_to_pages(ct_stacks_bytes(shadow / sizeof(struct ct_shadow)));
-    size_t size = header + SLOW_STACK + shadow + stacks;
+    size_t exposed = round_to_pages(ct_exposed_bytes(shadow / sizeof(struct ct_shadow)));
+    size_t size = header + SLOW_STACK + shadow + stacks + exposed;
     struct ct_block *b = ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
     if (!b)
         return NULL;
@@ -114,12 +115,27 @@ struct ct_block *ct_block_map(struct ct_runtime *rt) {
     b->base = (struct ct_shadow *)b->slow_stack;
     b->base[0].slot = ~0ull; /* sentinel: below every stack */
     ct_stacks_place(b, (void *)(b->slow_stack + shadow), shadow / sizeof(struct ct_shadow));
+    ct_exposed_place(b, (void *)(b->slow_stack + shadow + stacks), shadow / sizeof(struct ct_shadow));
     ct_block_limit_depth(b, rt->max_depth);
+    return b;
+}
+
+struct ct_block *ct_block_make_stray(struct ct_runtime *rt) {
+    ct_os_learn_jumps();
+    struct ct_block *b = ct_block_map(rt);
+    if (!b)
+        return NULL;
+    b->in_use = CT_BLOCK_STRAY;
+    b->top = b->base + 1;
+    b->thread_pointer = b->owner = CT_OWNER_ATTENTION;
+    ct_block_publish(rt, b);
     return b;
 }
 
 /* From now on nobody finds the block by its thread pointer. */
 static void forget_pointer(struct ct_block *b) {
+    if (b->thread_pointer != CT_OWNER_ATTENTION)
+        b->former_pointer = b->thread_pointer;
     b->thread_pointer = CT_OWNER_ATTENTION;
     refresh_owner(b);
 }
@@ -194,7 +210,7 @@ static void begin_thread(struct ct_block *b, int tid, uint64_t thread_pointer) {
     b->clones = b->parted = 0;
     b->masked = 0;
     b->borrows = 0;
-    b->interrupted_count = 0;
+    b->interrupted_count = b->exposed_count = 0;
     b->home_low = b->home_high = 0;
     b->top = b->base + 1;
     ct_stacks_begin(b);

@@ -1,31 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Return addresses of observed frames, on the stack itself: the real ones while an unwinder walks, those of stubs
  * otherwise. Owner: the block's thread, with signals blocked. */
-#include "hook/stacks.h"
+#include "hook/exposed.h"
 
 /* ---- exposing and hooking again ---- */
-
-/* Is it one of our frames in [sp, high), with a slot that may be read? A caller that gives `high` knows that it can be
- * read; on the thread's own stack it is certainly mapped; elsewhere the kernel is asked. */
-static bool readable_slot(struct ct_block *b, const struct ct_shadow *e, uint64_t sp, uint64_t high, uint64_t *value) {
-    if (!ct_shadow_is_frame(e) || ct_shadow_in_flight(e) || e->slot < sp || (high && e->slot >= high))
-        return false;
-    return ct_frame_read(e->slot, high || (ct_shadow_at_home(b, sp) && ct_shadow_at_home(b, e->slot)), value);
-}
-
-static bool is_chain_inner(const struct ct_block *b, const struct ct_shadow *e) {
-    return e + 1 < b->top && e[1].slot == e->slot && e[1].ret == ct_shadow_resume(e);
-}
-
-static void expose_return(struct ct_shadow *e, uint64_t now) {
-    if (now == ct_shadow_resume(e))
-        ct_frame_write(e->slot, ct_shadow_real_return(e));
-}
-
-static void rehook_return(struct ct_shadow *e, uint64_t now) {
-    if (now == ct_shadow_real_return(e))
-        ct_frame_write(e->slot, ct_shadow_resume(e));
-}
 
 /* A walk that has found where it lands looks at nothing any more. But the frames that it leaves are dead, and new ones
  * without hooks may have taken their places. */
@@ -34,25 +12,20 @@ static bool walks_over(struct ct_block *b, const struct ct_hook_walk *w, uint64_
            ct_shadow_same_stack(b, slot, w->exposed_slot);
 }
 
-static bool is_interrupted_over(struct ct_block *b, uint64_t slot) {
+bool ct_exposed_is_walked(struct ct_block *b, uint64_t slot, const struct ct_hook_walk *present) {
     for (uint32_t i = 0; i < b->interrupted_count; i++)
         if (walks_over(b, &b->interrupted[i], slot))
             return true;
-    return false;
+    return present && walks_over(b, present, slot);
 }
 
-/* The oldest entry that may be hooked. */
-static struct ct_shadow *first_covered(const struct ct_block *b) {
+struct ct_shadow *ct_exposed_first(const struct ct_block *b) {
     return b->bare ? b->bare : b->base + 1;
 }
 
 void ct_shadow_expose_returns_below(struct ct_block *b, uint64_t sp, uint64_t high) {
-    uint64_t mask = ct_block_mask(b), now;
-    for (struct ct_shadow *e = b->top - 1; e >= first_covered(b) && !ct_shadow_is_above(b, e, high); e--) {
-        b->stacks->steps++;
-        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, high, &now))
-            expose_return(e, now);
-    }
+    uint64_t mask = ct_block_mask(b);
+    ct_exposed_put(b, sp, high);
     ct_block_unmask(b, mask);
 }
 
@@ -62,13 +35,8 @@ void ct_shadow_expose_returns(struct ct_block *b, uint64_t sp) {
 
 /* `present`: a walk that also needs the real addresses, or NULL. */
 static void rehook_returns_beside(struct ct_block *b, uint64_t sp, uint64_t high, const struct ct_hook_walk *present) {
-    uint64_t mask = ct_block_mask(b), now;
-    for (struct ct_shadow *e = b->top - 1; e >= first_covered(b) && !ct_shadow_is_above(b, e, high); e--) {
-        b->stacks->steps++;
-        if (!is_chain_inner(b, e) && readable_slot(b, e, sp, high, &now) && !is_interrupted_over(b, e->slot) &&
-            !(present && walks_over(b, present, e->slot)))
-            rehook_return(e, now);
-    }
+    uint64_t mask = ct_block_mask(b);
+    ct_exposed_take(b, sp, high, present);
     ct_block_unmask(b, mask);
 }
 
@@ -108,15 +76,7 @@ static bool may_cover(const struct ct_block *b, uint64_t *sp) {
 
 /* Hooks `count` of the frames below `end` again; the rest is bare. */
 static void cover_below(struct ct_block *b, struct ct_shadow *end, uint32_t count, uint64_t sp) {
-    struct ct_shadow *e = end - 1;
-    uint64_t now;
-    for (; e > b->base && count; e--, b->stacks->steps++) {
-        if (is_chain_inner(b, e) || !readable_slot(b, e, sp, 0, &now))
-            continue;
-        rehook_return(e, now);
-        count--;
-    }
-    b->bare = e > b->base ? e + 1 : NULL;
+    b->bare = ct_exposed_take_some(b, end, count, sp);
 }
 
 void ct_shadow_rehook_newest(struct ct_block *b, uint64_t sp) {

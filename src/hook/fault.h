@@ -66,6 +66,16 @@ void ct_fault_take(struct ct_runtime *rt);
  * the table belongs to this process, which may change it. */
 void ct_fault_sigaction(bool own_table, uint64_t signal, uint64_t *new_action, uint64_t *old_action);
 
+/* fault_context_<isa>.c: the kernel's struct ucontext. */
+struct ct_fault_context;
+void ct_fault_context_load(const struct ct_fault_context *context, struct ct_fault_state *state);
+void ct_fault_context_store(struct ct_fault_context *context, const struct ct_fault_state *state);
+uint64_t *ct_fault_context_pc(struct ct_fault_context *context);
+/* That of the handler whose frame has this slot. */
+struct ct_fault_context *ct_fault_context_at(uint64_t slot);
+/* Did our own use of the stack cause the fault? */
+bool ct_fault_is_stack_end(const struct ct_fault_context *context, const struct ct_fault_state *state);
+
 /* fault_entry_<isa>.S */
 extern const uint8_t ct_fault_entry[], ct_fault_stub[];
 

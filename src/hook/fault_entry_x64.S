@@ -15,6 +15,7 @@ ct_fault_entry:
     push %rdi
     push %rsi
     push %rdx
+    lea 24(%rsp), %rcx
     call ct_fault_delivered
     pop %rdx
     pop %rsi

@@ -54,7 +54,7 @@ static int prepare_runtime(const struct ct_hooks_options *options) {
     rt->max_depth = options->max_depth ? options->max_depth : DEFAULT_DEPTH;
     for (struct ct_block *b = rt->blocks; b; b = b->next)
         ct_block_limit_depth(b, rt->max_depth);
-    return 0;
+    return ct_block_prepare(rt);
 }
 
 static const enum ct_wx_mode wx_modes[] = {
@@ -125,10 +125,10 @@ static void free_set(struct ct_hooks *set) {
 }
 
 /* `slot`: where the caller's frame begins. A child on another process's memory sees none of its threads. */
-static void report_left(struct ct_runtime *rt, struct ct_block *own, uint64_t slot) {
+static void report_left(struct ct_runtime *rt, struct ct_block *own, uint64_t slot, uint64_t address) {
     if (!own || own->detached)
         return;
-    ct_left_report_own(own, slot);
+    ct_left_report_own(own, slot, address);
     ct_block_report_ended(rt);
 }
 
@@ -147,7 +147,8 @@ void ct_hooks_destroy(struct ct_hooks *set) {
         (void)ct_set_apply(set);
     else
         set->code_in_use = false;
-    report_left(&the_runtime, g.block, (uint64_t)__builtin_dwarf_cfa() - 8);
+    report_left(&the_runtime, g.block, (uint64_t)__builtin_dwarf_cfa() - 8,
+                (uint64_t)__builtin_return_address(0));
     set->code_in_use |= frames_are_open(&the_runtime);
     numbers_used = set->code_in_use ? set->next_number : 0;
     (void)ct_set_unlock(set, g, 0);

@@ -67,10 +67,9 @@
 #define CT_STACK_PLAIN       128
 #define CT_COUNT_SHIFT       4 /* the size of a count is this power of two */
 #define CT_COUNTERS_LIMITED  32
-/* The fast clock: slots whose address has none of these bits read the counter. The others add these bits, shifted, to
- * an earlier reading: 4 counts for each slot. */
-#define CT_CLOCK_TURN  0xf0
-#define CT_CLOCK_SHIFT 2
+/* The fast clock: slots whose address has none of these bits read the counter. The others add these bits, shifted
+ * (CT_CLOCK_SHIFT of stub_<isa>.h), to an earlier reading. */
+#define CT_CLOCK_TURN 0xf0
 
 /* The table of a recorded process: offsets of blocks from the stray block, by the highest bits of thread pointer *
  * MIX. */

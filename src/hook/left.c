@@ -5,7 +5,7 @@
  * A frame that will return must not be reported. So a frame counts as left only where its place on the stack shows it;
  * frames of suspended coroutines are open. Recorded frames stay as they are: readers see where a thread ends. Owner:
  * the calling thread's block, or the claimed block of an ended thread. */
-#include "hook/stacks.h"
+#include "hook/exposed.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -32,16 +32,11 @@ static bool is_same_chain(const struct verdict *newer, const struct ct_shadow *e
     return newer->slot == e->slot && newer->ret == ct_shadow_resume(e);
 }
 
-/* Does something else use the slot? The frame has its stub's address there, or, during a walk, the real one. */
-static bool is_overwritten(const struct ct_block *b, const struct ct_shadow *e, uint64_t now) {
-    bool exposed = (b->attention & CT_ATTENTION_UNWIND) && now == ct_shadow_real_return(e);
-    return now != ct_shadow_resume(e) && !exposed;
-}
-
 /* ---- the calling thread ---- */
 
 struct own_stack {
-    uint64_t slot;  /* of the innermost frame */
+    uint64_t slot;    /* of the innermost frame */
+    uint64_t address; /* which returns there */
     uint64_t low;   /* what is on the stack is at or above this */
     uint64_t below; /* frames below this are left */
     uint32_t stack;
@@ -56,9 +51,9 @@ static uint64_t landed_at(struct ct_block *b, uint64_t slot) {
 }
 
 /* A handler's stack may be part of the thread's own: then nothing is known about what is below it. */
-static struct own_stack find_own(struct ct_block *b, uint64_t slot) {
+static struct own_stack find_own(struct ct_block *b, uint64_t slot, uint64_t address) {
     uint64_t low, high;
-    struct own_stack own = {.slot = slot, .stack = ct_stacks_find(b, slot)};
+    struct own_stack own = {.slot = slot, .address = address, .stack = ct_stacks_find(b, slot)};
     if (ct_os_on_signal_stack(&low, &high) && slot >= low && slot < high) {
         own.low = low;
         own.below = slot;
@@ -74,16 +69,17 @@ static bool is_left(struct ct_block *b, const struct own_stack *own, const struc
         return false;
     if (e->slot < own->below)
         return true;
-    uint64_t now;
-    bool mapped = own->home || e->slot == own->slot;
-    return mapped && ct_frame_read(e->slot, true, &now) && is_overwritten(b, e, now);
+    bool exposed = (b->attention & CT_ATTENTION_UNWIND) && own->address == ct_shadow_real_return(e);
+    if (e->slot == own->slot)
+        return own->address != ct_shadow_resume(e) && !exposed;
+    return own->home && ct_exposed_look(b, e, own->slot) == CT_FRAME_GONE;
 }
 
-void ct_left_report_own(struct ct_block *b, uint64_t slot) {
+void ct_left_report_own(struct ct_block *b, uint64_t slot, uint64_t address) {
     if (!has_frames(b))
         return;
     uint64_t mask = ct_block_mask(b);
-    struct own_stack own = find_own(b, slot);
+    struct own_stack own = find_own(b, slot, address);
     struct verdict newer = {0};
     for (struct ct_shadow *e = b->top - 1; e > b->base; e--) {
         if (!ct_shadow_is_frame(e) || ct_shadow_in_flight(e))
@@ -101,8 +97,7 @@ void ct_left_report_own(struct ct_block *b, uint64_t slot) {
 
 /* The thread's own stack is gone with it. Another stack may go on elsewhere, if its frame is still there. */
 static bool is_gone(struct ct_block *b, const struct ct_shadow *e) {
-    uint64_t now;
-    return ct_shadow_at_home(b, e->slot) || !ct_frame_read(e->slot, false, &now) || is_overwritten(b, e, now);
+    return ct_shadow_at_home(b, e->slot) || ct_exposed_look(b, e, 0) != CT_FRAME_THERE;
 }
 
 /* Another thread that goes on with a coroutine of this one may take the entry at any time. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEIGHBOURS (512ull << 20) /* modules this far apart share a region if they can */
+#define NEIGHBOURS 4 /* modules that are apart by this part of a branch's reach share a region if they can */
 #define MAX_ORPHAN (1u << 20)
 
 /* ---- segments ---- */
@@ -224,8 +224,9 @@ static int find_region(struct ct_hook_code_map *map, struct ct_hook_module *m) {
             m->region = r;
             return 0;
         }
-    uint64_t low = m->start > NEIGHBOURS ? m->start - NEIGHBOURS : 0;
-    int status = make_region(map, low, m->end + NEIGHBOURS, &m->region);
+    uint64_t apart = ct_machine_host()->branch_reach / NEIGHBOURS;
+    uint64_t low = m->start > apart ? m->start - apart : 0;
+    int status = make_region(map, low, m->end + apart, &m->region);
     return status ? make_region(map, m->start, m->end, &m->region) : 0;
 }
 

@@ -11,8 +11,9 @@
 #include "hook/springboard.h"
 #include "isa/isa.h"
 
-#define CT_PATCH_MAX   10
+#define CT_PATCH_MAX   12
 #define CT_PATCHES_MAX 6
+#define CT_TWO_JUMPS   10 /* size of a patch with two jumps, each half of it (x86_64) */
 #define CT_STUB_MAX    1024
 
 struct ct_patch {
@@ -54,6 +55,7 @@ struct ct_plan {
     uint64_t word_on, word_off; /* the stub's first 8 bytes */
     struct ct_patch patches[CT_PATCHES_MAX];
     uint8_t patch_count;
+    uint8_t signs; /* enum ct_signs */
     /* From `place`: this many bytes run elsewhere, and have room for springboards after the jump; 0: no room. */
     uint8_t room;
     uint64_t host; /* the function that has a springboard of this one in its room; 0: none */
@@ -85,6 +87,16 @@ void ct_plan_release(const struct ct_plan_request *request, struct ct_plan *plan
 
 /* The first 8 bytes of a stub with another action on the same function. */
 uint64_t ct_plan_word(const struct ct_plan_request *request, const struct ct_plan *plan);
+
+static inline enum ct_signs ct_scan_signs(uint32_t scan_flags) {
+    if (scan_flags & CT_SCAN_SIGNS_A)
+        return CT_SIGNS_A;
+    return scan_flags & CT_SCAN_SIGNS_B ? CT_SIGNS_B : CT_SIGNS_NONE;
+}
+
+/* The parts of the shared code that the stub calls and leaves through (plan.c). */
+uint64_t ct_plan_enter(const struct ct_plan_request *request);
+uint64_t ct_plan_leave(const struct ct_plan_request *request);
 
 void ct_shared_code_at(struct ct_shared_code *shared, uint64_t copy);
 

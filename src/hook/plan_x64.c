@@ -19,31 +19,6 @@
 #define REACH_SHORT     127
 #define MAX_WHOLE       256u
 
-void ct_shared_code_at(struct ct_shared_code *shared, uint64_t copy) {
-#define AT(name) shared->name = copy + (uint64_t)(ct_hook_##name - ct_hook_code)
-    AT(enter_record);
-    AT(enter_entry);
-    AT(enter_special);
-    AT(enter_listen);
-    AT(leave_record);
-    AT(leave_listen);
-    AT(enter_detail);
-    AT(enter_entry_detail);
-    AT(enter_special_detail);
-    AT(leave_detail);
-    AT(sample_record);
-    AT(sample_detail);
-    AT(sample_entry);
-    AT(sample_entry_detail);
-    AT(enter_record_fast);
-    AT(enter_entry_fast);
-    AT(leave_record_fast);
-    AT(enter_detail_fast);
-    AT(enter_entry_detail_fast);
-    AT(leave_detail_fast);
-#undef AT
-}
-
 /* ---- what the function is like ---- */
 
 static bool any_within(const struct ct_scan *s, const uint64_t *map, uint64_t from, uint64_t to) {
@@ -96,7 +71,7 @@ static bool redirect_loop(struct ct_scan *s, struct ct_plan *plan, const struct 
                           uint64_t second_jump) {
     uint64_t next = loop->branch + loop->length;
     struct ct_patch *p;
-    if (loop->length > CT_PATCH_MAX)
+    if (loop->length > CT_TWO_JUMPS)
         return false;
     if (loop->disp_size == 4) {
         if (!(p = add_patch(s, plan, loop->branch, loop->length)))
@@ -131,42 +106,6 @@ static bool redirect_loops(const struct ct_plan_request *r, struct ct_plan *plan
 
 /* ---- the stub ---- */
 
-/* Functions that make system calls may wait long: their events have exact times. */
-static bool is_fast(const struct ct_plan_request *r) {
-    return r->fast_clock && r->action == CT_ACTION_RECORD && r->special == CT_SPECIAL_NONE &&
-           !(r->scan_flags & CT_SCAN_SYSCALLS);
-}
-
-static uint64_t enter_address(const struct ct_plan_request *r) {
-    const struct ct_shared_code *c = r->shared;
-    if (r->action == CT_ACTION_LISTEN)
-        return c->enter_listen;
-    if (r->special != CT_SPECIAL_NONE || r->action == CT_ACTION_NONE)
-        return r->detail && r->action == CT_ACTION_RECORD ? c->enter_special_detail : c->enter_special;
-    if (r->sample && r->entry_only)
-        return r->detail ? c->sample_entry_detail : c->sample_entry;
-    if (r->sample)
-        return r->detail ? c->sample_detail : c->sample_record;
-    if (r->entry_only && !is_fast(r))
-        return r->detail ? c->enter_entry_detail : c->enter_entry;
-    if (r->entry_only)
-        return r->detail ? c->enter_entry_detail_fast : c->enter_entry_fast;
-    if (!is_fast(r))
-        return r->detail ? c->enter_detail : c->enter_record;
-    return r->detail ? c->enter_detail_fast : c->enter_record_fast;
-}
-
-static uint64_t leave_address(const struct ct_plan_request *r) {
-    if (is_fast(r))
-        return r->detail ? r->shared->leave_detail_fast : r->shared->leave_record_fast;
-    if (r->detail && r->action == CT_ACTION_RECORD)
-        return r->shared->leave_detail;
-    if (r->action == CT_ACTION_RECORD && (r->special == CT_SPECIAL_LOOK || r->special == CT_SPECIAL_TRACE))
-        return r->shared->leave_record; /* it takes the slow path, since a walk ends */
-    /* The observer of a function that the engine watches may change, so C code handles its return. */
-    return r->action == CT_ACTION_LISTEN || r->special ? r->shared->leave_listen : r->shared->leave_record;
-}
-
 /* call/jmp target; nop3 */
 static uint64_t stub_word(uint8_t opcode, uint64_t stub, uint64_t target) {
     uint64_t displacement = (uint32_t)(target - (stub + JUMP_SIZE));
@@ -178,7 +117,7 @@ uint64_t ct_plan_word(const struct ct_plan_request *r, const struct ct_plan *pla
         return stub_word(0xe9, plan->stub, plan->stub + CT_STUB_BODY);
     if (r->action == CT_ACTION_PASS)
         return stub_word(0xe9, plan->stub, plan->body);
-    return stub_word(0xe8, plan->stub, enter_address(r));
+    return stub_word(0xe8, plan->stub, ct_plan_enter(r));
 }
 
 /* Everything up to the body; with a detour, a jump to it comes first. */
@@ -188,7 +127,7 @@ static void emit_head(const struct ct_plan_request *r, struct ct_code_buf *out, 
     ct_code_u64(out, 0); /* word_on, once the body is known */
     ct_code_byte(out, r->entry_only || r->detour ? 0xe9 : 0xe8);
     ct_code_u32(out, (uint32_t)(first - (plan->stub + CT_STUB_RESUME)));
-    ct_x64_emit_jmp(out, leave_address(r));
+    ct_x64_emit_jmp(out, ct_plan_leave(r));
     ct_code_byte(out, 0); /* where the moves are, once the body is there */
     ct_code_byte(out, 0);
     ct_code_u32(out, r->number);
@@ -350,7 +289,7 @@ static enum ct_hook_skip_reason plan_short(const struct ct_plan_request *r, stru
 static enum ct_hook_skip_reason plan_whole(const struct ct_plan_request *r, struct ct_code_buf *out,
                                            struct ct_plan *plan, uint64_t place, enum ct_hook_skip_reason because) {
     size_t covered, size = (size_t)(r->end - place);
-    if (size <= CT_PATCH_MAX || size > MAX_WHOLE || any_within(r->scan, r->scan->foreign, place + 1, r->end))
+    if (size <= CT_TWO_JUMPS || size > MAX_WHOLE || any_within(r->scan, r->scan->foreign, place + 1, r->end))
         return because;
     if (emit_stub(r, out, plan, place, size, true, &covered))
         return because;

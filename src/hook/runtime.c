@@ -302,8 +302,10 @@ static void before_thread(struct ct_block *b, uint64_t slot, const uint64_t argu
         flags = args[0];
         thread_pointer = args[TLS];
     }
-    if ((flags & thread) == thread)
-        ct_block_give_away(b, thread_pointer);
+    if ((flags & thread) != thread)
+        return;
+    ct_block_give_away(b, thread_pointer);
+    ct_os_forget_block(thread_pointer);
 }
 
 static void before_jump(struct ct_block *b, uint64_t slot, uint64_t buffer) {
@@ -465,8 +467,10 @@ uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stu
         }
     }
     /* last: functions that the listener called would take a contested block back */
-    uint64_t arguments[3];
+    uint64_t arguments[6];
     ct_cpu_first_arguments(cpu, arguments);
+    if (hook->special == CT_SPECIAL_CLONE || hook->special == CT_SPECIAL_CLONES)
+        before_thread(b, slot, arguments);
     act_on_special(b, hook->special, slot, arguments);
     return go;
 }
@@ -555,22 +559,9 @@ static uint64_t enter_look(struct ct_block *b, uint64_t slot, uint64_t stub, str
     return go;
 }
 
-/* `note`, if not NULL: a stamp of 0 means that nothing is to be captured. */
-uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame, struct ct_detail_note *note) {
-    struct ct_block *b = ct_block_current();
-    uint64_t arguments[6];
-    for (unsigned n = 0; n < 6; n++)
-        arguments[n] = *ct_frame_argument(slot, frame, n);
-    if (note)
-        note->stamp = 0;
-    if (b && b->runtime->hooks[stub_number(stub)].special == CT_SPECIAL_EXEC)
-        before_exec(b->runtime, arguments);
-    if (b && b->runtime->hooks[stub_number(stub)].special == CT_SPECIAL_SIGACTION)
-        before_sigaction(b->runtime, frame, slot);
-    if (b)
-        before_gs(b->runtime, b->runtime->hooks[stub_number(stub)].special, arguments);
-    if (!b || b->detached)
-        return CT_GO_BODY;
+/* Enters a function that the engine watches, recorded or not. */
+static uint64_t enter_watched(struct ct_block *b, uint64_t slot, uint64_t stub, struct ct_special_frame *frame,
+                              const uint64_t arguments[6], struct ct_detail_note *note) {
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
     bool seen = observing_block(slot) != NULL && hook->flavor == CT_ACTION_RECORD;
     uint64_t go = CT_GO_BODY;
@@ -590,5 +581,30 @@ uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *
     if (hook->special == CT_SPECIAL_CLONE || hook->special == CT_SPECIAL_CLONES)
         before_thread(b, slot, arguments);
     act_on_special(b, hook->special, slot, arguments);
+    return go;
+}
+
+/* `note`, if not NULL: a stamp of 0 means that nothing is to be captured. */
+uint64_t ct_hook_special(uint64_t slot, uint64_t stub, struct ct_special_frame *frame, struct ct_detail_note *note) {
+    struct ct_block *b = ct_block_current();
+    uint64_t arguments[6];
+    for (unsigned n = 0; n < 6; n++)
+        arguments[n] = *ct_frame_argument(slot, frame, n);
+    if (note)
+        note->stamp = 0;
+    if (b && b->runtime->hooks[stub_number(stub)].special == CT_SPECIAL_EXEC)
+        before_exec(b->runtime, arguments);
+    if (b && b->runtime->hooks[stub_number(stub)].special == CT_SPECIAL_SIGACTION)
+        before_sigaction(b->runtime, frame, slot);
+    if (b)
+        before_gs(b->runtime, b->runtime->hooks[stub_number(stub)].special, arguments);
+    if (!b || b->detached)
+        return CT_GO_BODY;
+    /* An exception that lands in each frame ends a walk and begins the next one each time. */
+    enum ct_special special = b->runtime->hooks[stub_number(stub)].special;
+    if (special != CT_SPECIAL_UNWIND && special != CT_SPECIAL_WALK)
+        return enter_watched(b, slot, stub, frame, arguments, note);
+    uint64_t mask = ct_block_mask(b), go = enter_watched(b, slot, stub, frame, arguments, note);
+    ct_block_unmask(b, mask);
     return go;
 }

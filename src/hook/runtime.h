@@ -54,7 +54,11 @@ struct ct_hook_entry {
     uint8_t flavor;  /* enum ct_hook_action */
     uint8_t special; /* enum ct_special */
     uint8_t entry_only;
+    uint8_t signs; /* enum ct_signs */
 };
+
+/* With which key a function signs its return address (arm64). */
+enum ct_signs { CT_SIGNS_NONE, CT_SIGNS_A, CT_SIGNS_B };
 
 /* PASS: calls go straight on. The function has a stub because a springboard of another one is in its bytes. */
 enum ct_hook_action { CT_ACTION_NONE, CT_ACTION_RECORD, CT_ACTION_LISTEN, CT_ACTION_REPLACE, CT_ACTION_PASS };
@@ -204,6 +208,10 @@ struct ct_block {
     uint32_t detail_dry,
         detail_dry_used; /* agent/agent_dry.c: its segment, from 1; bytes of it that marks have taken */
     uint32_t popped;     /* the event that is being written is the return of a frame that is gone already */
+    /* Real addresses that are on the stack in place of stubs' (exposed_a64.c). */
+    uint32_t exposed_count, exposed_limit;
+    struct ct_exposed *exposed;
+    uint64_t former_pointer; /* the thread pointer of the ended thread, once another one has it */
 };
 
 #define CT_PARKED_CAPACITY (1u << 18)
@@ -309,6 +317,8 @@ _Static_assert(sizeof(struct ct_shadow) == CT_SHADOW_SIZE, "shadow entry");
 struct ct_block *ct_block_create(struct ct_runtime *rt, int tid, uint64_t thread_pointer);
 /* The block of the calling thread; makes one for a new thread. NULL: out of memory. */
 struct ct_block *ct_block_current(void);
+/* Makes the block that threads without a block find: it belongs to nobody, and makes stubs call slow paths. */
+struct ct_block *ct_block_make_stray(struct ct_runtime *rt);
 /* Maps a block; adds it to the list. For ct_block_create and agent/table.c. */
 struct ct_block *ct_block_map(struct ct_runtime *rt);
 void ct_block_publish(struct ct_runtime *rt, struct ct_block *block);
@@ -319,9 +329,14 @@ void ct_block_give_away(struct ct_block *own, uint64_t thread_pointer);
 /* Reports frames of all threads that have ended. */
 void ct_block_report_ended(struct ct_runtime *rt);
 
+/* Of a process that hooks itself (block_self.c): makes what is needed before the first thread gets a block; and what
+ * the shared code has as its literals, where it has some (CT_HOOK_LITERALS). */
+int ct_block_prepare(struct ct_runtime *rt);
+void ct_block_literals(uint64_t literals[2]);
+
 /* Two implementations: block_self.c for a process that hooks itself, agent/table.c for one that is recorded. */
 
-/* The block that the calling thread finds: its own, or another; never NULL. */
+/* The block that the calling thread finds: its own, or another, or the stray one; never NULL. */
 struct ct_block *ct_block_found(void);
 /* From now on the calling thread finds this block. */
 int ct_block_install(struct ct_block *block);
@@ -417,8 +432,8 @@ uint64_t ct_shadow_reach(struct ct_block *b, uint64_t slot);
 
 /* ---- frames of listeners that were left unseen (left.c) ---- */
 
-/* Of the calling thread: `slot` is that of its innermost frame, which is not hooked. */
-void ct_left_report_own(struct ct_block *b, uint64_t slot);
+/* Of the calling thread: `slot` is that of its innermost frame, which is not hooked, and returns to `address`. */
+void ct_left_report_own(struct ct_block *b, uint64_t slot, uint64_t address);
 /* Of a thread that has ended: on_leave runs on the calling thread. */
 void ct_left_report_ended(struct ct_block *b);
 
@@ -484,8 +499,8 @@ uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot);
 void ct_cpu_set_pc(struct ct_cpu_context *cpu, uint64_t pc);
 /* Where the n-th argument is: in the context, or on the stack. */
 uint64_t *ct_cpu_argument_place(const struct ct_cpu_context *cpu, unsigned n);
-/* The first three arguments. ct_cpu_argument is exported: calling it may go through the loader, which may be hooked. */
-void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments[3]);
+/* The first six arguments. ct_cpu_argument is exported: calling it may go through the loader, which may be hooked. */
+void ct_cpu_first_arguments(const struct ct_cpu_context *cpu, uint64_t arguments[6]);
 
 /* ---- assembly (stubs_<isa>.S) ---- */
 

@@ -24,6 +24,8 @@ enum ct_scan_flag {
     CT_SCAN_TRACES = 1 << 9,     /* begins a stack trace as the sanitizers' walk along frame pointers does */
     CT_SCAN_REALS = 1 << 11,     /* computes with floating-point numbers in vector registers */
     CT_SCAN_SYSCALLS = 1 << 12,  /* makes a system call itself */
+    CT_SCAN_SIGNS_A = 1 << 13,   /* signs its return address (arm64) ... */
+    CT_SCAN_SIGNS_B = 1 << 14,   /* ... with the other key */
 };
 
 struct ct_scan_func {
@@ -49,6 +51,7 @@ struct ct_scan_tail {
 enum ct_scan_table_kind {
     CT_SCAN_TABLE_NAMED,  /* a function that jumps indirectly names this address: it may be a table */
     CT_SCAN_TABLE_USED,   /* a jump takes its target from the table that begins here: this is certain */
+    CT_SCAN_TABLE_JUMP,   /* an operand of a jump: an array of addresses, which may begin after this address */
     CT_SCAN_TABLE_NEEDED, /* no address: the function must have a table */
 };
 struct ct_scan_table {
@@ -98,6 +101,11 @@ int ct_scan_walk(struct ct_scan *scan, size_t first, size_t end);
 /* Per instruction set: marks where the tables lead that the pass has found. Where a table ends is known only after all
  * functions were looked at. */
 int ct_scan_follow_tables(struct ct_scan *scan);
+
+/* Bytes, or entries of tables, that a pass may look at: functions overlap, and tables have common entries. */
+static inline uint64_t ct_scan_work(const struct ct_scan *s) {
+    return (4ull << 20) + 8 * (s->end - s->start);
+}
 
 static inline bool ct_scan_bit(const struct ct_scan *s, const uint64_t *map, uint64_t address) {
     uint64_t i = address - s->start;

@@ -168,6 +168,11 @@ static bool is_plausible(const struct ct_scan *s, uint64_t target) {
     return at == target;
 }
 
+static int compare_addresses(const void *a, const void *b) {
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
 /* How far it is from here to the next table. */
 static uint64_t room_at(const struct follow *f, uint64_t address) {
     size_t low = 0, high = f->start_count;
@@ -181,12 +186,16 @@ static uint64_t room_at(const struct follow *f, uint64_t address) {
     return low < f->start_count ? f->starts[low] - address : UINT64_MAX;
 }
 
-/* The table belongs to this function if one of its entries leads into it; others may lead to its cold part,
- * anywhere. */
-static bool follow_table(struct follow *f, uint64_t address, unsigned size) {
+/* Does a table certainly begin here? */
+static bool is_start(const struct follow *f, uint64_t address) {
+    return f->start_count && bsearch(&address, f->starts, f->start_count, sizeof *f->starts, compare_addresses);
+}
+
+/* The table belongs to this function if one of its entries leads into it; others may lead to its cold part, anywhere.
+ * `own`: it does in any case. All entries of a table that a cold part uses may lead to the other part. */
+static bool follow_table(struct follow *f, uint64_t address, unsigned size, bool own) {
     struct ct_scan *s = f->scan;
     struct table table = {.address = address, .size = size, .room = room_at(f, address)};
-    bool own = false;
     uint64_t target;
     unsigned count = 0;
     for (; count < MAX_ENTRIES && table_entry(s, &table, count, &target); count++)
@@ -195,7 +204,7 @@ static bool follow_table(struct follow *f, uint64_t address, unsigned size) {
     for (unsigned i = 0; own && i < count; i++)
         if (table_entry(s, &table, i, &target) && !ct_scan_bit(s, s->foreign, target) && is_plausible(s, target))
             note_foreign(s, target);
-    return own;
+    return own && count;
 }
 
 /* The targets of a jump are not known: no place near the entry is safe. */
@@ -209,11 +218,6 @@ static void expect_anything(struct follow *f) {
             return;
         at += insn.length;
     }
-}
-
-static int compare_addresses(const void *a, const void *b) {
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return left < right ? -1 : left > right;
 }
 
 static int find_starts(struct follow *f) {
@@ -239,8 +243,10 @@ int ct_scan_follow_tables(struct ct_scan *s) {
             found = false;
         f.func = &s->funcs[t->function];
         if (t->kind == CT_SCAN_TABLE_NAMED) {
-            found |= follow_table(&f, t->address, 4);
-            found |= follow_table(&f, t->address, 8);
+            found |= follow_table(&f, t->address, 4, is_start(&f, t->address));
+            found |= follow_table(&f, t->address, 8, false);
+        } else if (t->kind == CT_SCAN_TABLE_JUMP) {
+            found |= follow_table(&f, t->address, 8, true);
         } else if (t->kind == CT_SCAN_TABLE_NEEDED && !found) {
             expect_anything(&f);
         }

@@ -8,11 +8,6 @@
 /* How many instructions before a jump are looked at for its table. */
 #define CT_SCAN_RECENT 32u
 
-/* Bytes, or entries of tables, that a pass may look at: functions overlap, and tables have common entries. */
-static inline uint64_t ct_scan_work(const struct ct_scan *s) {
-    return (4ull << 20) + 8 * (s->end - s->start);
-}
-
 int ct_scan_add_table(struct ct_scan *scan, size_t function, uint64_t address, enum ct_scan_table_kind kind);
 
 /* Where is the table of the jump at `at`, through a register? `recent` is a ring of the instructions that were decoded

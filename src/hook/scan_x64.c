@@ -305,6 +305,16 @@ static int note_dispatch(struct walk *w, uint64_t at) {
     return ct_scan_add_table(w->scan, (size_t)(w->func - w->scan->funcs), address, CT_SCAN_TABLE_USED);
 }
 
+/* jmp [table + reg*8], in position-dependent code */
+static int note_jump(struct walk *w, const struct ct_x64_insn *insn) {
+    struct ct_x64_mem mem;
+    bool array = w->func && w->scan->start < LOW_MODULE && w->scan->read && insn->disp_size == 4 &&
+                 ct_x64_memory(insn, &mem) && mem.base == CT_X64_NO_REG && mem.index != CT_X64_NO_REG && mem.scale == 8;
+    return array ? ct_scan_add_table(w->scan, (size_t)(w->func - w->scan->funcs), (uint64_t)insn->disp,
+                                     CT_SCAN_TABLE_JUMP)
+                 : 0;
+}
+
 /* ---- the pass ---- */
 
 static void begin_function(struct walk *w, struct ct_scan_func *func) {
@@ -436,7 +446,7 @@ static int visit_insn(struct walk *w, const struct ct_x64_insn *insn, uint64_t a
             restart_depth(w, at + insn->length);
         return status;
     }
-    case CT_INSN_JMP_INDIRECT:
+    case CT_INSN_JMP_INDIRECT: {
         w->indirect_jump = true;
         if (w->func && w->unscrambles && w->sets_stack)
             w->func->flags |= CT_SCAN_LONGJMP;
@@ -444,7 +454,11 @@ static int visit_insn(struct walk *w, const struct ct_x64_insn *insn, uint64_t a
         if (w->func && !insn->rip_relative)
             w->func->flags |= CT_SCAN_INDIRECT;
         restart_depth(w, at + insn->length);
-        return insn->modrm >> 6 == 3 ? note_dispatch(w, at) : note_references(w, insn, at);
+        if (insn->modrm >> 6 == 3)
+            return note_dispatch(w, at);
+        int status = note_jump(w, insn);
+        return status ? status : note_references(w, insn, at);
+    }
     case CT_INSN_RET:
         if (w->func && insn->imm > 0)
             w->func->flags |= CT_SCAN_POPS_ARGUMENTS;

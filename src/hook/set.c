@@ -95,6 +95,7 @@ void ct_set_publish(struct ct_hooks *set, const struct ct_hook_record *record, c
         .flavor = (uint8_t)record->request.action,
         .special = (uint8_t)record->request.special,
         .entry_only = record->request.entry_only != CT_HOOK_ENTRY_ONLY_NONE,
+        .signs = record->plan.signs,
     };
     if (listener) {
         e->listener.on_call = listener->on_call;
@@ -117,7 +118,12 @@ int ct_set_rewrite_stub(struct ct_hook_record *r) {
 static int write_shared_code(struct ct_hook_region *r) {
     if (r->shared_written)
         return 0;
-    int status = ct_arena_write(r->arena, r->shared_run, ct_hook_code, (size_t)(ct_hook_code_end - ct_hook_code));
+    size_t size = (size_t)(ct_hook_code_end - ct_hook_code);
+    uint64_t literals[2];
+    int status = ct_arena_write(r->arena, r->shared_run, ct_hook_code, size);
+    ct_block_literals(literals);
+    if (!status && CT_HOOK_LITERALS)
+        status = ct_arena_write(r->arena, r->shared_run + size - CT_HOOK_LITERALS, literals, CT_HOOK_LITERALS);
     r->shared_written = !status;
     return status;
 }

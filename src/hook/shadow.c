@@ -85,10 +85,11 @@ static uint64_t search_home(uint64_t block, uint64_t unused) {
     (void)unused;
     struct ct_block *b = (struct ct_block *)block;
     bool main = b->tid == b->pid;
-    struct stack_search s = {.address = main ? 0 : b->thread_pointer, .low = 1, .high = 1};
+    uint64_t pointer = b->thread_pointer == CT_OWNER_ATTENTION ? b->former_pointer : b->thread_pointer;
+    struct stack_search s = {.address = main ? 0 : pointer, .low = 1, .high = 1};
     ct_os_each_map(find_stack, &s);
     b->home_low = s.low;
-    b->home_high = main || s.high == 1 ? s.high : b->thread_pointer;
+    b->home_high = main || s.high == 1 ? s.high : pointer;
     /* A main stack grows down: what lies between it and the next mapping belongs to it. */
     if (s.high - s.low > 1 && main)
         b->home_low = s.below + 1;
@@ -276,6 +277,11 @@ static bool is_tail_call(const struct ct_shadow *e, uint64_t slot) {
     return ct_frame_of_call(slot) == ct_shadow_resume(e);
 }
 
+/* Does the frame stay, when another one begins at its slot? */
+static bool is_kept(const struct ct_shadow *e, uint64_t slot) {
+    return is_tail_call(e, slot) || !ct_frame_is_taken(slot, e->ret);
+}
+
 /* A claimed entry belongs to a stub that a signal handler interrupted, unless the handler jumped away: then the frame
  * below it was left too, or is the current one. */
 static bool claimed_is_dead(struct ct_block *b, uint64_t slot) {
@@ -289,7 +295,7 @@ static bool claimed_is_dead(struct ct_block *b, uint64_t slot) {
 
 static bool is_left(struct ct_block *b, const struct ct_shadow *e, uint64_t slot) {
     uint64_t place = ct_shadow_place(e);
-    if (slot < place || (slot == place && !ct_shadow_in_flight(e) && is_tail_call(e, slot)))
+    if (slot < place || (slot == place && !ct_shadow_in_flight(e) && is_kept(e, slot)))
         return false;
     return slot == place || ct_shadow_same_stack(b, slot, place);
 }
@@ -316,7 +322,7 @@ static void close_left(struct ct_block *b, uint64_t slot) {
     if (!close_left_region(b, slot))
         return;
     while ((e = ct_stacks_newest(b, b->stacks->running)) && slot >= ct_shadow_place(e) &&
-           !(slot == ct_shadow_place(e) && is_tail_call(e, slot)))
+           !(slot == ct_shadow_place(e) && is_kept(e, slot)))
         ct_shadow_close(b, e, slot == ct_shadow_place(e));
     ct_stacks_trim(b);
 }
@@ -329,7 +335,7 @@ static void close_reused(struct ct_block *b, uint64_t slot) {
             continue;
         if (!ct_shadow_in_flight(e) && ct_shadow_resume(e) == expected)
             expected = e->ret; /* a chain of tail calls, from its end */
-        else
+        else if (ct_shadow_in_flight(e) || ct_frame_is_taken(slot, e->ret))
             ct_shadow_close(b, e, true);
     }
 }

@@ -18,6 +18,12 @@
 #define CT_AFTER_TO_RESUME   (CT_STUB_RESUME - CT_STUB_AFTER_ENTER)
 #define CT_AFTER_TO_NUMBER   (CT_STUB_NUMBER - CT_STUB_AFTER_ENTER)
 
+/* The shared code has no literals that a process which hooks itself fills. */
+#define CT_HOOK_LITERALS 0
+
+/* 4 counts for each slot since a reading of the counter (layout.h). */
+#define CT_CLOCK_SHIFT 2
+
 #ifndef __ASSEMBLER__
 #include <stdint.h>
 

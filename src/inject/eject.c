@@ -129,7 +129,7 @@ static int make_forwards(struct ct_ejection *e) {
         if (p->forward)
             forwards[count++] = (struct ct_eject_forward){p->at, p->forward};
         if (p->forward_second)
-            forwards[count++] = (struct ct_eject_forward){p->at + CT_PATCH_MAX / 2, p->forward_second};
+            forwards[count++] = (struct ct_eject_forward){p->at + CT_TWO_JUMPS / 2, p->forward_second};
     }
     qsort(forwards, count, sizeof *forwards, by_pc);
     free(e->forwards);

@@ -122,6 +122,7 @@ static void fill_hooks(const struct ct_target_plan *p, struct ct_hook_entry *hoo
             .flavor = h->action,
             .special = h->special,
             .entry_only = h->entry_only != CT_HOOK_ENTRY_ONLY_NONE,
+            .signs = h->plan.signs,
         };
         if (!h->service)
             stubs[(*stub_count)++] = (struct ct_boot_stub){h->plan.stub, h->plan.word_off};
@@ -134,7 +135,7 @@ static struct ct_boot_patch *fill_patches_of(const struct ct_target_hook *h, str
         *out = (struct ct_boot_patch){
             .at = patch->at,
             .forward = patch->forward,
-            .forward_second = patch->size == CT_PATCH_MAX ? h->plan.body : 0, /* two jumps */
+            .forward_second = patch->size == CT_TWO_JUMPS ? h->plan.body : 0, /* two jumps */
             .size = patch->size,
             .service = h->service,
         };
@@ -297,6 +298,9 @@ static int finish_code(struct ct_injection *in, uint64_t region, bool by_table) 
     uint64_t offset, word;
     int status =
         ct_remote_write(in->remote, region + ct_both_codes_size() - sizeof literals, literals, sizeof literals);
+    if (!status && CT_HOOK_LITERALS)
+        status = ct_remote_write(in->remote, region + (uint64_t)(ct_hook_code_end - ct_hook_code) - sizeof literals,
+                                 literals, sizeof literals);
     for (unsigned i = 0; !status && by_table && ct_switch_word(i, &offset, &word); i++)
         status = ct_remote_write(in->remote, region + offset, &word, sizeof word);
     return status;

@@ -21,7 +21,7 @@ static uint64_t leaves_patch(const struct ct_target_hook *h, uint64_t pc) {
         const struct ct_patch *p = &h->plan.patches[i];
         if (p->forward && pc == p->at)
             return p->forward;
-        if (p->size == CT_PATCH_MAX && p->at == h->plan.place && pc == p->at + CT_PATCH_MAX / 2)
+        if (p->size == CT_TWO_JUMPS && p->at == h->plan.place && pc == p->at + CT_TWO_JUMPS / 2)
             return h->plan.body;
     }
     return 0;

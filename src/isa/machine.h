@@ -26,8 +26,9 @@ struct ct_machine {
 
     /* code */
     uint64_t branch_reach; /* how far code of ours may be from what jumps to it, either way, its own length included */
+    uint64_t address_limit; /* of programs that ask for no larger addresses */
     uint8_t breakpoint[4], breakpoint_size;
-    uint8_t nop; /* the one-byte instruction that does nothing; 0: there is none */
+    uint8_t nop[4], nop_size; /* the shortest instruction that does nothing */
 
     /* unwinding, on entry of a function */
     uint8_t dwarf_sp, dwarf_ra; /* DWARF numbers of stack pointer and return address */
@@ -51,5 +52,10 @@ const struct ct_machine *ct_machine_host(void);
 /* NULL: there is none such. */
 const struct ct_machine *ct_machine_by_elf(uint16_t e_machine);
 const struct ct_machine *ct_machine_by_arch(uint8_t arch);
+
+/* The number by which filters of system calls know it: AUDIT_ARCH_..., for 64 bits and little endian. */
+static inline uint32_t ct_machine_audit(const struct ct_machine *machine) {
+    return UINT32_C(0xc0000000) | machine->elf;
+}
 
 #endif

@@ -28,6 +28,8 @@ void *ct_os_alloc(size_t size, int prot);
 /* Like ct_os_alloc, but at addresses of 31 bits, for machines whose instructions can hold only those. */
 void *ct_os_alloc_low(size_t size, int prot);
 int ct_os_free(void *start, size_t size);
+/* Gives memory to these pages now, so that they need no page faults later. It does not matter if that fails. */
+void ct_os_populate(void *start, size_t size);
 int ct_os_protect(void *start, size_t size, int prot);
 
 /* Reserves `size` bytes of address space exactly at `address`, without memory. CT_ERR_BUSY: something is mapped there

@@ -31,6 +31,8 @@ static inline void ct_registers_copy(struct ct_registers *to, const struct ct_re
 uint64_t ct_registers_pc(const struct ct_registers *r);
 /* The thread continues there. An interrupted system call moves with it. */
 void ct_registers_set_pc(struct ct_registers *r, uint64_t pc);
+/* The return address of a function that has not saved it; 0 on machines that have no register for it. */
+uint64_t ct_registers_link(const struct ct_registers *r);
 uint64_t ct_registers_sp(const struct ct_registers *r);
 void ct_registers_set_sp(struct ct_registers *r, uint64_t sp);
 /* Size of the instruction whose system call is interrupted; 0: no call is. */

@@ -27,6 +27,11 @@ bool ct_os_has_thread_pointer(void);
 int ct_os_set_block(void *block);
 uint64_t ct_os_get_block(void); /* a system call */
 void *ct_os_block(void);        /* one instruction; faults if there is no block */
+/* Does a new thread begin with its creator's block (x86_64)? Otherwise the block belongs to the thread pointer (arm64,
+ * where it is in memory beside what the pointer points to), and ct_os_block returns NULL where there is none. */
+bool ct_os_inherits_block(void);
+/* A thread that begins with this thread pointer finds no block: what lies there is of an ended thread, or of anybody. */
+void ct_os_forget_block(uint64_t thread_pointer);
 /* Is this the system call that sets such registers (arch_prctl)? And with this first argument, does it set ours? */
 bool ct_os_sets_bases(uint64_t call);
 bool ct_os_takes_block(uint64_t code);
@@ -35,6 +40,8 @@ bool ct_os_has_gsbase(void);
 
 /* The stack pointer that longjmp sets from this jmp_buf. Makes no system call: the program may have forbidden it. */
 uint64_t ct_os_jump_target(uint64_t jump_buffer);
+/* Finds out what the function above needs to know. */
+void ct_os_learn_jumps(void);
 
 /* The signal stack that the thread runs on right now. False: it runs on another stack. */
 bool ct_os_on_signal_stack(uint64_t *low, uint64_t *high);

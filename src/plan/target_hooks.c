@@ -160,7 +160,13 @@ struct subject {
     size_t text, index; /* of the function in its text */
     struct ct_function_class class;
     enum ct_hook_action action;
+    bool sampled;
 };
+
+static bool is_sampled(const struct ct_target_work *w, const char *name) {
+    const struct ct_target_plan_options *o = w->options;
+    return o->sample && !(o->always && o->always(o->always_arg, name, w->module->path));
+}
 
 /* Plans a stub into `bytes`, which will run at `address`; sets *length to the stub's length. */
 static enum ct_hook_skip_reason plan_one(const struct subject *j, uint8_t *bytes, uint64_t address, size_t *length,
@@ -172,7 +178,7 @@ static enum ct_hook_skip_reason plan_one(const struct subject *j, uint8_t *bytes
         .scan = scan,
         .shared = &j->work->arena->shared,
         .detail = j->work->detail,
-        .sample = j->work->sample,
+        .sample = j->sampled,
         .fast_clock = j->work->fast_clock,
         .function = f->start,
         .end = f->end,
@@ -258,6 +264,7 @@ static bool decide_action(struct subject *j, const struct selection *selection, 
     if (!skip && !is_selected(selection, f->name))
         skip = CT_HOOK_SKIP_FILTERED;
     j->action = skip ? CT_ACTION_NONE : CT_ACTION_RECORD;
+    j->sampled = !skip && is_sampled(j->work, f->name);
     bool wanted = !skip || (j->class.service && skip != CT_HOOK_SKIP_PLT);
     if (wanted && j->work->arena && !j->work->arena->address) {
         skip = CT_HOOK_SKIP_OUT_OF_REACH;

@@ -148,7 +148,7 @@ bool ct_target_image_fits(const struct ct_target_image *image, const struct ct_t
         return false;
     for (size_t i = 0; i < s->text_count; i++)
         if (texts[i].start + s->bias != s->texts[i].start || texts[i].end + s->bias != s->texts[i].end ||
-            texts[i].hash != s->texts[i].hash)
+            (!s->unread && texts[i].hash != s->texts[i].hash))
             return false;
     return true;
 }

@@ -135,6 +135,7 @@ struct ct_target_source {
     char build_id[136];
     uint64_t debug_id; /* from ct_debug_identity; it differs when functions are guessed */
     bool guess;        /* functions (target_guess.h) */
+    bool unread;       /* the code has not been read: an image is taken by build-id and size alone */
     void *file;        /* mapped; NULL: the image was read from memory */
     size_t file_size;
     uint8_t *memory_image;
@@ -212,7 +213,8 @@ struct ct_target_work {
     struct ct_target_source *source;
     struct ct_target_module *module;
     const struct ct_target_filter *filter;
-    bool detail, fast_clock, sample;
+    const struct ct_target_plan_options *options;
+    bool detail, fast_clock;
     bool names_only;
     bool reads_code;                    /* see hook/known.h */
     bool no_unwinder;                   /* in the whole target: libc loads one when needed */

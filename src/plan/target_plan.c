@@ -17,8 +17,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define NEIGHBOURS   (768ull << 20) /* modules within this much address space share a region */
-#define LARGE_MODULE (256ull << 20) /* of a larger one, only the code must be within reach */
+/* Parts of a branch's reach. Modules within this much address space share a region ... */
+#define NEIGHBOURS (ct_machine_host()->branch_reach / 8 * 3)
+/* ... and of a module that is larger than this, only the code must be within reach. */
+#define LARGE_MODULE (ct_machine_host()->branch_reach / 8)
 #define LONGEST_MOVE 512u           /* bytes after a function's start that its patch may move elsewhere */
 
 struct whole {
@@ -82,10 +84,15 @@ static void analyse_module(struct ct_target_pool *pool, void *arg, size_t i) {
     struct ct_target_source *s = &w->sources[i];
     s->cancelled = &w->cancel.over;
     s->guess = w->options->guess;
-    s->status = is_cancelled(w) ? CT_ERR_TIMEOUT : ct_target_source_read(s);
+    s->status = is_cancelled(w) ? CT_ERR_TIMEOUT : CT_OK;
     if (s->status == CT_ERR_TIMEOUT)
         return;
     ct_target_debug_identify(s);
+    s->unread = w->options->names_only; /* functions keep their names, whatever was patched in memory */
+    if (s->unread && ct_target_cache_load(w->cache, s))
+        return;
+    s->unread = false;
+    s->status = ct_target_source_read(s);
     if (s->status || ct_target_cache_load(w->cache, s))
         return;
     size_t parts = ct_target_analyse_begin(s, ct_target_pool_threads());
@@ -295,7 +302,7 @@ static int prepare_works(struct whole *w) {
                                               .module = &w->plan.modules[i],
                                               .filter = &w->options->filter,
                                               .detail = w->options->detail,
-                                              .sample = w->options->sample,
+                                              .options = w->options,
                                               .fast_clock = w->options->fast_clock,
                                               .names_only = w->options->names_only,
                                               .reads_code = translated || reads_code(&w->sources[i]),

@@ -113,8 +113,11 @@ struct ct_target_plan_options {
     size_t known_count;
     uint32_t first_module, first_hook;
     bool has_unwinder;
-    bool detail;     /* stubs capture registers and stack of calls */
-    bool sample;     /* stubs record every Nth call, and count all */
+    bool detail; /* stubs capture registers and stack of calls */
+    bool sample; /* stubs record every Nth call, and count all */
+    /* With `sample`: true for functions of which all calls are recorded. Called on several threads. May be NULL. */
+    bool (*always)(void *arg, const char *name, const char *module);
+    void *always_arg;
     bool fast_clock; /* stubs read the counter only now and then (drain/ticker.h) */
     bool guess;      /* functions of modules whose tables name hardly any (target_guess.h) */
     bool names_only; /* only functions and what they are, no hooks: nothing will be patched */
@@ -124,7 +127,8 @@ struct ct_target_plan_options {
 };
 
 /* Reads all modules of the target and plans all hooks, on several threads of our own. The same target gives the same
- * bytes, with or without a cache (text that has changed in memory since its analysis is analysed again). Modules that
+ * bytes, with or without a cache (text that has changed in memory since its analysis is analysed again, unless only
+ * names are wanted). Modules that
  * are left alone completely (vdso, JIT and anonymous code, a file that cannot be read) appear with their functions
  * skipped, or, if they have no file, not at all. */
 int ct_target_plan_make(struct ct_target_plan **out, struct ct_remote *remote,

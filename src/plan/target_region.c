@@ -5,10 +5,10 @@
  * directly below existing mappings, the heap grows upward, the stack downward. So a place is better if it leaves more
  * room: below the next mapping above it, and above the heap. */
 #include "plan/target_internal.h"
+#include "isa/machine.h"
 #include <stddef.h>
 
 #define LOWEST      (1ull << 20) /* null pointers must fault */
-#define HIGHEST     0x7ffffffff000ull
 #define STEP        (64ull << 10) /* alignment, and the minimum distance from neighbours */
 #define ENOUGH      (1ull << 30)  /* more room is no better */
 #define STACK_EXTRA (256ull << 20)
@@ -68,7 +68,7 @@ uint64_t ct_target_gap_find(const struct ct_target_maps *maps, uint64_t program_
         .start = start,
         .end = end,
         .low = maximum(LOWEST, subtract(end, reach)),
-        .high = minimum(HIGHEST, start + reach),
+        .high = minimum(ct_machine_host()->address_limit, start + reach),
         .size = size,
     };
     uint64_t cursor = 0;
@@ -83,6 +83,6 @@ uint64_t ct_target_gap_find(const struct ct_target_maps *maps, uint64_t program_
         /* A heap that does not exist yet will be after the program. */
         grows = m->role == CT_OS_MAP_HEAP || (m->start < program_end && m->end + ct_os_page_size() > program_end);
     }
-    offer_range(&s, cursor, HIGHEST, grows);
+    offer_range(&s, cursor, ct_machine_host()->address_limit, grows);
     return s.best.address;
 }

@@ -129,6 +129,7 @@ static int save_thread(struct ct_remote *remote, int tid, struct saved *saved) {
     if (status != CT_OK)
         return status;
     abort_sequence(remote, tid, &saved->regs);
+    saved->near = ct_call_needs_near(saved, remote->gadget) ? ct_remote_find_near(remote, saved) : 0;
     ct_call_write_code(saved, remote->gadget);
     return CT_OK;
 }
@@ -142,10 +143,20 @@ static uint64_t all_but_faults(void) {
     return mask;
 }
 
+static int write_near(struct ct_remote *remote, const struct saved *saved) {
+    uint8_t code[CT_REMOTE_NEAR];
+    if (!saved->near)
+        return CT_OK;
+    ct_call_write_near(saved, saved->near, code);
+    return ct_remote_write(remote, saved->near, code, sizeof code);
+}
+
 static int begin_call(struct ct_remote *remote, int tid, const struct call *call, const struct saved *saved) {
     struct ct_registers regs;
     ct_call_registers(call, saved, remote->gadget, &regs);
-    int status = ct_remote_write(remote, remote->gadget, saved->code, sizeof saved->code);
+    int status = write_near(remote, saved);
+    if (status == CT_OK)
+        status = ct_remote_write(remote, remote->gadget, saved->code, sizeof saved->code);
     if (status == CT_OK)
         status = ct_remote_write_registers_traced(tid, &regs);
     if (status == CT_OK)
@@ -255,6 +266,8 @@ static int put_back(struct ct_remote *remote, int tid, const struct saved *saved
         status = ct_remote_write_registers_traced(tid, &saved->regs);
     if (status == CT_OK)
         status = ct_remote_write(remote, remote->gadget, zero, sizeof zero);
+    if (status == CT_OK && saved->near)
+        status = ct_remote_write(remote, saved->near, zero, CT_REMOTE_NEAR);
     return status;
 }
 

@@ -125,6 +125,21 @@ bool ct_call_is_code(const uint8_t bytes[CT_REMOTE_GADGET_ROOM], uint64_t *pc, u
     return memcmp(copy, sample.code, sizeof copy) == 0;
 }
 
+/* The code itself jumps anywhere. */
+bool ct_call_needs_near(const struct saved *saved, uint64_t gadget) {
+    (void)saved, (void)gadget;
+    return false;
+}
+
+bool ct_call_near_fits(const struct saved *saved, uint64_t near) {
+    (void)saved, (void)near;
+    return false;
+}
+
+void ct_call_write_near(const struct saved *saved, uint64_t near, uint8_t code[CT_REMOTE_NEAR]) {
+    (void)saved, (void)near, (void)code;
+}
+
 bool ct_call_possible(const struct ct_registers *registers) {
     const struct ct_registers_x64 *regs = ct_registers_to_x64(registers);
     return regs->cs == USER_CS && regs->rip != 0; /* not 32-bit code, not a worker of the kernel */

@@ -4,9 +4,9 @@
  * Only the number and the architecture of the call are known. A program that reads more (arguments, address of the
  * call) on the way to its answer may answer anything, so it counts as one that forbids. */
 #include "remote/filter_program.h"
+#include "isa/machine.h"
 
 #include <stddef.h>
-#include <linux/audit.h>
 #include <linux/seccomp.h>
 
 struct machine {
@@ -19,7 +19,7 @@ static void load_word(struct machine *m, uint32_t offset, uint32_t number) {
     if (offset == offsetof(struct seccomp_data, nr))
         m->a = number;
     else if (offset == offsetof(struct seccomp_data, arch))
-        m->a = AUDIT_ARCH_X86_64;
+        m->a = ct_machine_audit(ct_machine_host());
     else
         m->a_known = false;
 }

@@ -83,16 +83,27 @@ static uint64_t end_of_code(const struct ct_remote *remote, uint64_t header, boo
     return end;
 }
 
-static int look_at_map(void *arg, const struct ct_os_map *map) {
-    struct search *search = arg;
-    bool vdso = strcmp(map->path, "[vdso]") == 0;
-    if (vdso || (map->inode && map->offset == 0)) {
+static bool is_vdso(const struct ct_os_map *map) {
+    return strcmp(map->path, "[vdso]") == 0;
+}
+
+static void note_header(struct search *search, const struct ct_os_map *map) {
+    if (is_vdso(map) || (map->inode && map->offset == 0)) {
         search->header = map->start;
         search->header_inode = map->inode;
     }
-    if (!(map->prot & CT_OS_EXEC) || map->shared || map->end - map->start < CT_REMOTE_GADGET_ROOM)
-        return 0;
-    if (!vdso && (map->inode == 0 || map->inode != search->header_inode || search->found))
+}
+
+static bool is_code_of_file(const struct search *search, const struct ct_os_map *map) {
+    return (map->prot & CT_OS_EXEC) && !map->shared &&
+           (is_vdso(map) || (map->inode != 0 && map->inode == search->header_inode));
+}
+
+static int look_at_map(void *arg, const struct ct_os_map *map) {
+    struct search *search = arg;
+    bool vdso = is_vdso(map);
+    note_header(search, map);
+    if (!is_code_of_file(search, map) || (search->found && !vdso))
         return 0;
     uint64_t end = end_of_code(search->remote, search->header, vdso);
     uint64_t at = map->end - CT_REMOTE_GADGET_ROOM, last_page = map->end - ct_os_page_size();
@@ -103,6 +114,44 @@ static int look_at_map(void *arg, const struct ct_os_map *map) {
         return vdso; /* the best place: the search ends */
     }
     return 0;
+}
+
+/* ---- a few bytes that are near ---- */
+
+struct near {
+    struct search search;
+    const struct saved *saved;
+};
+
+static bool is_zero(const struct ct_remote *remote, uint64_t at) {
+    static const uint8_t zero[CT_REMOTE_NEAR];
+    uint8_t bytes[CT_REMOTE_NEAR];
+    return ct_remote_read(remote, at, bytes, sizeof bytes) == CT_OK && memcmp(bytes, zero, sizeof bytes) == 0;
+}
+
+static int look_for_near(void *arg, const struct ct_os_map *map) {
+    struct near *near = arg;
+    struct search *search = &near->search;
+    note_header(search, map);
+    if (!is_code_of_file(search, map))
+        return 0;
+    uint64_t end = end_of_code(search->remote, search->header, map->inode == 0);
+    uint64_t at = map->end - CT_REMOTE_NEAR, last_page = map->end - ct_os_page_size();
+    for (; end && at >= last_page && map->offset + (at - map->start) >= end; at -= CT_REMOTE_NEAR) {
+        if (!ct_call_near_fits(near->saved, at))
+            return 0;
+        if (at - search->remote->gadget < CT_REMOTE_GADGET_ROOM || !is_zero(search->remote, at))
+            continue;
+        search->found = at;
+        return 1;
+    }
+    return 0;
+}
+
+uint64_t ct_remote_find_near(struct ct_remote *remote, const struct saved *saved) {
+    struct near near = {.search = {.remote = remote}, .saved = saved};
+    (void)ct_remote_each_map(remote, look_for_near, &near);
+    return near.search.found;
 }
 
 int ct_remote_find_gadget(struct ct_remote *remote) {

@@ -27,6 +27,7 @@ struct loading {
     uint64_t notify; /* the empty function; 0: none, so the entry point is used */
     uint8_t original[CT_LOADER_PATCH], patch[CT_LOADER_PATCH];
     uint64_t entry, entry_at; /* the true entry point, and where the vector has it */
+    uint64_t code;            /* where our call and what belongs to it is */
     uint64_t mark;            /* a thread that has made our call is here */
     uint64_t debug_at;        /* where the program's dynamic section holds the address of r_debug; 0: nowhere */
     int passes;
@@ -123,8 +124,9 @@ static void look_for_notify(struct loading *l, uint64_t base) {
         ct_functions_close(table);
     }
     (void)close(interpreter.fd);
-    if (l->notify && (ct_remote_read(l->remote, l->notify, l->original, sizeof l->original) != CT_OK ||
-                      !ct_loader_patch(l->original, l->patch)))
+    if (l->notify && ((CT_LOADER_FAR && ct_remote_find_gadget(l->remote) != CT_OK) ||
+                      ct_remote_read(l->remote, l->notify, l->original, sizeof l->original) != CT_OK ||
+                      !ct_loader_patch(l->original, l->notify, l->remote->gadget, l->patch)))
         l->notify = 0;
 }
 
@@ -152,21 +154,31 @@ static uint64_t find_entry_in_vector(const struct loading *l) {
 
 /* ---- steps ---- */
 
+static int prepare_notify(struct loading *l) {
+    uint8_t code[CT_LOADER_JUMP] = {0};
+    int status = CT_OK;
+    l->code = CT_LOADER_FAR ? l->remote->gadget : l->notify;
+    l->mark = l->code + CT_LOADER_MARK;
+    l->debug_at = find_debug_slot(l->remote);
+    ct_loader_far(code);
+    if (CT_LOADER_FAR)
+        status = ct_remote_write(l->remote, l->code, code, CT_LOADER_FAR);
+    return status == CT_OK ? ct_remote_write(l->remote, l->notify, l->patch, sizeof l->patch) : status;
+}
+
 static int prepare_mark(struct loading *l) {
-    if (l->notify) {
-        l->mark = l->notify + CT_LOADER_MARK;
-        l->debug_at = find_debug_slot(l->remote);
-        return ct_remote_write(l->remote, l->notify, l->patch, sizeof l->patch);
-    }
     uint8_t code[CT_LOADER_JUMP];
+    if (l->notify)
+        return prepare_notify(l);
     int status = ct_remote_find_gadget(l->remote);
     if (status != CT_OK)
         return status;
+    l->code = l->remote->gadget;
     l->entry = ct_remote_auxv(l->remote, AT_ENTRY);
     l->entry_at = find_entry_in_vector(l);
     if (!l->entry_at)
         return CT_ERR_SYSTEM;
-    l->mark = l->remote->gadget + CT_LOADER_MARK;
+    l->mark = l->code + CT_LOADER_MARK;
     ct_loader_jump(l->entry, code);
     status = ct_remote_write(l->remote, l->remote->gadget, code, sizeof code);
     return status == CT_OK ? ct_remote_write(l->remote, l->entry_at, &l->remote->gadget, sizeof l->remote->gadget)
@@ -205,9 +217,23 @@ static int run_to_mark(struct loading *l, uint64_t deadline) {
     }
 }
 
-static int move_to(const struct ct_remote *remote, struct ct_registers *regs, uint64_t pc) {
+static int move_to(const struct loading *l, struct ct_registers *regs, uint64_t pc) {
+    ct_loader_restore(l->code, regs);
     ct_remote_divert(regs, pc);
-    return ct_remote_write_registers_traced(remote->pid, regs);
+    return ct_remote_write_registers_traced(l->remote->pid, regs);
+}
+
+static bool is_in_patch(const struct loading *l, uint64_t pc) {
+    uint64_t far = CT_LOADER_FAR; /* 0: none */
+    return (pc > l->notify && pc < l->notify + CT_LOADER_PATCH) || pc - l->code < far;
+}
+
+static int restore_notify(struct loading *l, struct ct_registers *regs) {
+    static const uint8_t zero[CT_LOADER_JUMP];
+    int status = is_in_patch(l, ct_registers_pc(regs)) ? move_to(l, regs, l->notify) : CT_OK;
+    if (status == CT_OK)
+        status = ct_remote_write(l->remote, l->notify, l->original, sizeof l->original);
+    return status == CT_OK && CT_LOADER_FAR ? ct_remote_write(l->remote, l->code, zero, CT_LOADER_FAR) : status;
 }
 
 /* The thread is in an ordinary stop. It is moved first, then the bytes are restored: in the other order it would
@@ -219,17 +245,13 @@ static int clean_up(struct loading *l, bool arrived) {
     int status = ct_remote_read_registers_traced(l->remote->pid, &regs);
     if (status != CT_OK)
         return status;
-    uint64_t pc = ct_registers_pc(&regs);
-    if (l->notify) {
-        if (pc > l->notify && pc < l->notify + CT_LOADER_PATCH)
-            status = move_to(l->remote, &regs, l->notify);
-        return status == CT_OK ? ct_remote_write(l->remote, l->notify, l->original, sizeof l->original) : status;
-    }
+    if (l->notify)
+        return restore_notify(l, &regs);
     if (!arrived)
         return CT_OK; /* the loader already has our address, which leads to the true entry */
     status = ct_remote_write(l->remote, l->entry_at, &l->entry, sizeof l->entry);
     if (status == CT_OK)
-        status = move_to(l->remote, &regs, l->entry);
+        status = move_to(l, &regs, l->entry);
     return status == CT_OK ? ct_remote_write(l->remote, l->remote->gadget, zero, sizeof zero) : status;
 }
 

@@ -13,7 +13,9 @@
 #include <sys/types.h>
 
 #include <contrail/status.h>
+#include "isa/host.h"
 #include "os/linux/seize.h"
+#include CT_HOST_HEADER(call)
 #include "remote/remote.h"
 
 enum { CT_REMOTE_AUXV = 64 };
@@ -234,8 +236,10 @@ bool ct_remote_next_frame(struct ct_remote *remote, const uint8_t *bytes, size_t
 /* ---- gadget.c ---- */
 
 /* Finds CT_REMOTE_GADGET_ROOM executable bytes that belong to nothing. */
-enum { CT_REMOTE_GADGET_ROOM = 384 };
 int ct_remote_find_gadget(struct ct_remote *remote);
+struct saved;
+/* Finds CT_REMOTE_NEAR such bytes from which this way back reaches its end, outside the gadget; 0: there are none. */
+uint64_t ct_remote_find_near(struct ct_remote *remote, const struct saved *saved);
 
 /* ---- call_<isa>.c ---- */
 
@@ -251,12 +255,18 @@ struct call {
 struct saved {
     struct ct_registers regs; /* as the kernel has them: the kernel repeats an interrupted call */
     uint64_t mask;
+    uint64_t near; /* the last few bytes of the way back, where the code does not reach; 0: none */
     uint8_t code[CT_REMOTE_GADGET_ROOM];
 };
 
 /* Can this thread make calls for us? */
 bool ct_call_possible(const struct ct_registers *regs);
-/* Fills code from regs and mask, to run at `gadget`. */
+/* Must the way back end with some bytes that are nearer than the code to where it leads? Does it reach from there?
+ * ct_call_write_near makes these bytes. */
+bool ct_call_needs_near(const struct saved *saved, uint64_t gadget);
+bool ct_call_near_fits(const struct saved *saved, uint64_t near);
+void ct_call_write_near(const struct saved *saved, uint64_t near, uint8_t code[CT_REMOTE_NEAR]);
+/* Fills code from what was saved, to run at `gadget`. */
 void ct_call_write_code(struct saved *saved, uint64_t gadget);
 /* Address of the name of shared memory in that code. */
 uint64_t ct_call_name(uint64_t gadget);

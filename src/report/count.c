@@ -226,8 +226,9 @@ static void take_range(struct ct_counter *c, struct ct_scan *scan, const struct 
     ct_scan_jump(scan, range->end, range->first_ns, range->last_ns);
 }
 
-/* Counts a large thread, or the first part of it. Returns 0 or CT_ERR_NO_MEMORY. */
-static int count_ranges(struct ct_counter *c, struct ct_scan *scan) {
+/* Counts a large thread, or the first part of it, or nothing if it cannot: the caller counts the rest. Each range needs
+ * a reader of its own, and the process may have no more files open. */
+static void count_ranges(struct ct_counter *c, struct ct_scan *scan) {
     const struct ct_trace_thread *info = ct_trace_thread_at(c->trace, c->thread);
     const struct ct_range_source source = {.trace = c->trace,
                                            .facts = c->facts,
@@ -241,21 +242,21 @@ static int count_ranges(struct ct_counter *c, struct ct_scan *scan) {
     const struct ct_range *range;
     struct ct_trace_event event;
     if (scan->summary) /* it leaves out more than others can count */
-        return 0;
+        return;
     if (size == UINT64_MAX || (!c->range_events && info->event_count < LEAST_EVENTS))
-        return 0;
+        return;
     if (source.to_ns)
         end = ct_summary_position(c->trace, c->thread, source.to_ns);
-    int status = ct_ranges_open(&ranges, &source, c->crew, scan->next, end, size);
-    while (!status && !c->failed && !scan->past && (range = ct_ranges_next(ranges))) {
+    if (ct_ranges_open(&ranges, &source, c->crew, scan->next, end, size))
+        return;
+    while (!c->failed && !scan->past && (range = ct_ranges_next(ranges))) {
         if (fits_on(c, scan, range))
             take_range(c, scan, range);
         else
             while (!c->failed && scan->next < range->end && ct_scan_next(scan, &event))
                 count_event(c, &event);
     }
-    ct_ranges_close(status ? NULL : ranges);
-    return status;
+    ct_ranges_close(ranges);
 }
 
 static bool is_needed(void *arg, const struct ct_summary *summary, size_t span) {
@@ -285,7 +286,7 @@ int ct_count_thread(struct ct_counter *c, size_t thread) {
     if (!status)
         count_inherited(c);
     if (!status)
-        status = count_ranges(c, &scan);
+        count_ranges(c, &scan);
     while (!status && !c->failed && ct_scan_next(&scan, &event))
         count_event(c, &event);
     if (!status) {

@@ -371,6 +371,30 @@ static int count_all(struct ct_report *r, struct job *job) {
     return status;
 }
 
+/* ---- what was left out for a budget ---- */
+
+struct asked {
+    struct ct_report *report;
+    const struct ct_trace *trace;
+    const struct ct_select *select;
+};
+
+static bool has_selected_thread(const struct asked *a, size_t process) {
+    for (size_t i = 0; i < ct_trace_thread_count(a->trace); i++)
+        if (ct_trace_thread_at(a->trace, i)->process == process && ct_select_thread(a->select, a->trace, i))
+            return true;
+    return false;
+}
+
+/* Was the function left out at a moment, and in a process, that the report is about, and would it be in it? */
+static bool is_asked_for(void *arg, const struct ct_left_out *one) {
+    const struct asked *a = arg;
+    const struct ct_cached_function *known = ct_function_cache_get(&a->report->names, one->process, one->id);
+    if ((a->select->to_ns && one->first_ns >= a->select->to_ns) || (one->back_ns && one->back_ns <= a->select->from_ns))
+        return false;
+    return known && known->function_fits && known->module_fits && has_selected_thread(a, one->process);
+}
+
 int ct_report_make(struct ct_report **out, struct ct_trace *trace, const struct ct_report_options *options) {
     struct ct_facts facts;
     struct ct_report *r = calloc(1, sizeof *r);
@@ -394,6 +418,8 @@ int ct_report_make(struct ct_report **out, struct ct_trace *trace, const struct 
         status = ct_report_arrange(r, trace, options);
     if (!status)
         status = ct_left_out_read(&r->left_out, trace, &facts, SIZE_MAX);
+    if (!status)
+        ct_left_out_filter(&r->left_out, is_asked_for, &(struct asked){r, trace, &options->select});
     r->sampled = ct_sampled_rate(&facts);
     r->exact = r->sampled && wants_all_calls(options);
     ct_fits_free(fits);

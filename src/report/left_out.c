@@ -11,22 +11,36 @@ static int most_calls_first(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
+/* When the function last came back. */
+static uint64_t last_back(const struct ct_json_node *changes, uint64_t id) {
+    uint64_t ns = 0;
+    for (const struct ct_json_node *node = ct_json_first(changes); node; node = node->next)
+        if (ct_json_u64(ct_json_get(node, "function", NULL), 0) == id)
+            ns =
+                ct_json_flag(ct_json_get(node, "out", NULL), false) ? 0 : ct_json_u64(ct_json_get(node, "ns", NULL), 0);
+    return ns;
+}
+
 static int add_functions(struct ct_left_out_list *list, const struct ct_trace *trace, size_t process,
-                         const struct ct_json_node *functions, uint64_t start_ns) {
-    const struct ct_json_node *node = ct_json_first(functions);
+                         const struct ct_json_node *budget, uint64_t start_ns) {
+    const struct ct_json_node *functions = ct_json_get(budget, "functions", NULL), *node = ct_json_first(functions);
     struct ct_left_out *items = node ? realloc(list->items, (list->count + functions->count) * sizeof *items) : NULL;
     if (node && !items)
         return CT_ERR_NO_MEMORY;
     for (list->items = items ? items : list->items; node; node = node->next) {
         uint64_t id = ct_json_u64(ct_json_get(node, "function", NULL), 0);
         uint64_t ns = ct_json_u64(ct_json_get(node, "first_out_ns", NULL), 0);
+        bool out = ct_json_flag(ct_json_get(node, "out", NULL), false);
         struct ct_left_out one = {.pid = ct_trace_process_at(trace, process)->pid,
+                                  .process = process,
                                   .id = id,
                                   .function = ct_trace_function(trace, process, id),
                                   .calls = ct_json_u64(ct_json_get(node, "calls", NULL), 0),
                                   .from_ns = ns > start_ns ? ns - start_ns : 0,
+                                  .first_ns = ns,
+                                  .back_ns = out ? 0 : last_back(ct_json_get(budget, "changes", NULL), id),
                                   .cost = ct_json_double(ct_json_get(node, "cost", NULL), 0),
-                                  .out = ct_json_flag(ct_json_get(node, "out", NULL), false)};
+                                  .out = out};
         list->out += one.out;
         list->items[list->count++] = one;
     }
@@ -59,7 +73,7 @@ static int read_process(struct ct_left_out_list *list, const struct ct_trace *tr
     list->changes += (changes ? changes->count : 0) + ct_json_u64(ct_json_get(budget, "more_changes", NULL), 0);
     list->stops += ct_json_u64(ct_json_get(budget, "stops", NULL), 0);
     list->stopped_ns += ct_json_u64(ct_json_get(budget, "stopped_ns", NULL), 0);
-    return add_functions(list, trace, process, ct_json_get(budget, "functions", NULL), start_of(trace));
+    return add_functions(list, trace, process, budget, start_of(trace));
 }
 
 int ct_left_out_read(struct ct_left_out_list *list, const struct ct_trace *trace, const struct ct_facts *facts,
@@ -79,6 +93,18 @@ int ct_left_out_read(struct ct_left_out_list *list, const struct ct_trace *trace
 void ct_left_out_free(struct ct_left_out_list *list) {
     free(list->items);
     *list = (struct ct_left_out_list){0};
+}
+
+void ct_left_out_filter(struct ct_left_out_list *list, bool (*fits)(void *arg, const struct ct_left_out *one),
+                        void *arg) {
+    size_t kept = 0;
+    list->out = 0;
+    for (size_t i = 0; i < list->count; i++)
+        if (fits(arg, &list->items[i])) {
+            list->out += list->items[i].out;
+            list->items[kept++] = list->items[i];
+        }
+    list->count = kept;
 }
 
 void ct_left_out_json(const struct ct_left_out_list *list, struct ct_json *j) {

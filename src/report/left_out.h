@@ -8,10 +8,12 @@
 
 struct ct_left_out {
     int pid;
+    size_t process;
     uint64_t id;
     const struct ct_trace_function *function; /* NULL: the trace does not know it */
     uint64_t calls;                           /* that were recorded, with the budget on: there were more */
     uint64_t from_ns;                         /* when it was first left out, since the first event of the trace */
+    uint64_t first_ns, back_ns;               /* CLOCK_BOOTTIME: first left out; last came back, 0: it did not */
     double cost;                              /* of its last calls, as a part of the program's own CPU time */
     bool out;                                 /* at the end too */
 };
@@ -29,6 +31,9 @@ struct ct_left_out_list {
 int ct_left_out_read(struct ct_left_out_list *list, const struct ct_trace *trace, const struct ct_facts *facts,
                      size_t process);
 void ct_left_out_free(struct ct_left_out_list *list);
+/* Drops functions that do not fit. */
+void ct_left_out_filter(struct ct_left_out_list *list, bool (*fits)(void *arg, const struct ct_left_out *one),
+                        void *arg);
 
 struct ct_json;
 /* Adds the members "budget" and "left_out" to an open object, if there was a budget. */

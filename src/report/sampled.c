@@ -2,7 +2,6 @@
 /* See sampled.h. */
 #include "report/sampled.h"
 #include "base/json_read.h"
-#include <string.h>
 
 static const struct ct_json_node *sample_of(const struct ct_facts *facts, size_t process) {
     const struct ct_json_tree *tree = process < facts->process_count ? facts->trees[process] : NULL;
@@ -14,24 +13,6 @@ uint64_t ct_sampled_rate(const struct ct_facts *facts) {
     for (size_t i = 0; i < facts->process_count; i++) {
         const struct ct_json_node *sample = sample_of(facts, i);
         uint64_t rate = sample ? ct_json_u64(ct_json_get(sample, "rate", NULL), 0) : 0;
-        most = rate > most ? rate : most;
-    }
-    return most;
-}
-
-static uint64_t rate_of(const char *manifest) {
-    struct ct_json_tree *tree = NULL;
-    if (!manifest || !strstr(manifest, "\"sample\"") || ct_json_parse(&tree, manifest, strlen(manifest), NULL))
-        return 0;
-    uint64_t rate = ct_json_u64(ct_json_get(ct_json_root(tree), "sample", "rate", NULL), 0);
-    ct_json_tree_free(tree);
-    return rate;
-}
-
-uint64_t ct_sampled_rate_of(const struct ct_trace *trace) {
-    uint64_t most = 0;
-    for (size_t i = 0; i < ct_trace_process_count(trace); i++) {
-        uint64_t rate = rate_of(ct_trace_process_at(trace, i)->manifest);
         most = rate > most ? rate : most;
     }
     return most;

@@ -167,7 +167,8 @@ int ct_scan_skip_open(struct ct_scan *s) {
     const struct ct_summary_options options = {.facts = setup->facts, .names = setup->names, .once = true};
     if (!may_skip(s))
         return 0;
-    int status = ct_summary_open(&s->summary, setup->trace, setup->thread, &options);
+    s->summary = setup->summary;
+    int status = s->summary ? 0 : ct_summary_open(&s->summary, setup->trace, setup->thread, &options);
     if (status)
         return status == CT_ERR_NO_MEMORY ? status : 0;
     if (ct_summary_is_ordered(s->summary) && ct_summary_span_count(s->summary))
@@ -176,6 +177,7 @@ int ct_scan_skip_open(struct ct_scan *s) {
 }
 
 void ct_scan_skip_close(struct ct_scan *s) {
-    ct_summary_close(s->summary);
+    if (s->summary != s->setup.summary)
+        ct_summary_close(s->summary);
     s->summary = NULL;
 }

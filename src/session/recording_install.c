@@ -7,6 +7,7 @@
 #include "session/confirm.h"
 #include "session/follower.h"
 #include "session/manifest.h"
+#include "session/policy.h"
 #include "session/recording.h"
 #include "session/recording_leave.h"
 #include "session/recording_room.h"
@@ -51,6 +52,15 @@ static int check_time(struct ct_recording *r, uint64_t start, const char *step) 
 
 /* ---- planning ---- */
 
+/* A trigger sees all calls of the functions that it names, also where calls are sampled. */
+static bool has_trigger(void *arg, const char *name, const char *module) {
+    struct ct_session *session = arg;
+    pthread_rwlock_rdlock(&session->policy_lock);
+    bool has = ct_policy_mask(session->policy, name, module) != 0;
+    pthread_rwlock_unlock(&session->policy_lock);
+    return has;
+}
+
 /* Filter and cache are the session's. */
 int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options options, struct ct_shared_plan **out) {
     char cache[PATH_MAX];
@@ -64,6 +74,8 @@ int ct_recording_make_plan(struct ct_recording *r, struct ct_target_plan_options
     options.fast_clock = r->session->options.fast_clock != 0;
     options.guess = r->session->options.guess != 0;
     options.sample = r->session->options.sample > 1;
+    options.always = has_trigger;
+    options.always_arg = r->session;
     if (r->session->options.stalk) { /* names of all functions; exclusions apply when following */
         options.filter = (struct ct_target_filter){0};
         options.names_only = true;

@@ -40,7 +40,11 @@ struct stalk_build {
     bool single;           /* one block only */
     enum stalk_way_in way; /* the way in that is made with the fragment */
     unsigned insns;
-    uint64_t way_in; /* run address of that way in */
+    uint64_t way_in;                 /* run address of that way in */
+    bool spoils_flags;               /* it changes the flags, which the code overwrites */
+    uint64_t relies_from, relies_to; /* as in the fragment */
+    /* Where the stack pointer is, and the highest place that was written: bytes from where it was when the block began. */
+    int64_t stack_at, stack_written;
     size_t cold_bytes;
     uint64_t block; /* start of the current block */
     size_t piece_from, body;

@@ -21,41 +21,59 @@
 
 /* ---- hash of entries ---- */
 
-static size_t hash_of(uint64_t address, size_t size) {
-    return (size_t)((address * 0x9e3779b97f4a7c15ull) >> 24) & (size - 1);
+/* A word is a pointer with 16 bits of the hash above it, so that entries of other addresses are rarely looked at. Bits
+ * 32 and up of the hash choose the place; the tag is of those below. */
+#define TAG_SHIFT 48
+
+static uint64_t hash_of(uint64_t address) {
+    return address * 0x9e3779b97f4a7c15ull;
+}
+
+static size_t place_of(uint64_t hash, size_t size) {
+    return (size_t)(hash >> 32) & (size - 1);
+}
+
+static uint64_t tag_of(uint64_t hash) {
+    return (hash >> 16) << TAG_SHIFT;
+}
+
+static struct stalk_entry *entry_of(uint64_t word) {
+    return (struct stalk_entry *)(word & ((1ull << TAG_SHIFT) - 1));
 }
 
 struct stalk_entry *ct_stalk_find(const struct stalk_cache *c, uint64_t address) {
-    for (size_t i = hash_of(address, c->hash_size); c->hash[i]; i = (i + 1) & (c->hash_size - 1))
-        if (c->hash[i]->address == address)
-            return c->hash[i];
+    uint64_t hash = hash_of(address), tag = tag_of(hash);
+    for (size_t i = place_of(hash, c->hash_size); c->hash[i]; i = (i + 1) & (c->hash_size - 1))
+        if ((c->hash[i] ^ tag) >> TAG_SHIFT == 0 && entry_of(c->hash[i])->address == address)
+            return entry_of(c->hash[i]);
     return NULL;
 }
 
-static void put(struct stalk_entry **hash, size_t size, struct stalk_entry *e) {
-    size_t i = hash_of(e->address, size);
-    while (hash[i])
+static void put(uint64_t *words, size_t size, struct stalk_entry *e) {
+    uint64_t hash = hash_of(e->address);
+    size_t i = place_of(hash, size);
+    while (words[i])
         i = (i + 1) & (size - 1);
-    hash[i] = e;
+    words[i] = (uint64_t)e | tag_of(hash);
 }
 
 static int grow(struct stalk_cache *c, size_t size) {
-    struct stalk_entry **hash = ct_os_alloc(size * sizeof *hash, CT_OS_READ | CT_OS_WRITE);
-    if (!hash)
+    uint64_t *words = ct_os_alloc(size * sizeof *words, CT_OS_READ | CT_OS_WRITE);
+    if (!words)
         return CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < c->hash_size; i++)
         if (c->hash[i])
-            put(hash, size, c->hash[i]);
+            put(words, size, entry_of(c->hash[i]));
     if (c->hash)
         (void)ct_os_free(c->hash, c->hash_size * sizeof *c->hash);
-    c->hash = hash;
+    c->hash = words;
     c->hash_size = size;
     return CT_OK;
 }
 
 int ct_stalk_insert(struct stalk_cache *c, struct stalk_entry *e) {
     if (c->hash_used * 2 >= c->hash_size) {
-        int status = grow(c, c->hash_size * 2);
+        int status = grow(c, c->hash_size * 4);
         if (status)
             return status;
     }
@@ -66,17 +84,17 @@ int ct_stalk_insert(struct stalk_cache *c, struct stalk_entry *e) {
 
 /* Entries after the hole move up, so that searches need no tombstones. */
 static void erase(struct stalk_cache *c, const struct stalk_entry *e) {
-    size_t mask = c->hash_size - 1, i = hash_of(e->address, c->hash_size);
-    while (c->hash[i] != e) {
+    size_t mask = c->hash_size - 1, i = place_of(hash_of(e->address), c->hash_size);
+    while (entry_of(c->hash[i]) != e) {
         if (!c->hash[i])
             return;
         i = (i + 1) & mask;
     }
-    c->hash[i] = NULL;
+    c->hash[i] = 0;
     c->hash_used--;
     for (size_t k = (i + 1) & mask; c->hash[k]; k = (k + 1) & mask) {
-        struct stalk_entry *moved = c->hash[k];
-        c->hash[k] = NULL;
+        struct stalk_entry *moved = entry_of(c->hash[k]);
+        c->hash[k] = 0;
         put(c->hash, c->hash_size, moved);
     }
 }
@@ -114,8 +132,21 @@ static int next_chunk(struct stalk_region *r, struct stalk_chunk **out) {
     return add_chunk(r, STALK_CHUNK, out);
 }
 
+/* More code is about to be written: asks for the memory of several pages at once. */
+static void make_ready(struct stalk_chunk *chunk) {
+    enum { STEP = 64 << 10, SOON = 4 << 10 };
+    if (chunk->used + SOON <= chunk->ready || chunk->ready + STEP > chunk->size)
+        return;
+    if (chunk->write)
+        ct_os_populate(chunk->write + chunk->ready, STEP);
+    chunk->ready += STEP;
+}
+
 int ct_stalk_reserve(struct stalk_region *r, size_t room) {
-    return r->chunk->size - r->chunk->used >= room ? CT_OK : next_chunk(r, &r->chunk);
+    int status = r->chunk->size - r->chunk->used >= room ? CT_OK : next_chunk(r, &r->chunk);
+    if (!status)
+        make_ready(r->chunk);
+    return status;
 }
 
 static int take_room(struct stalk_region *r, struct stalk_chunk **chunk, size_t size, uint64_t *run, uint8_t **write) {
@@ -123,6 +154,7 @@ static int take_room(struct stalk_region *r, struct stalk_chunk **chunk, size_t 
     int status = *chunk && (*chunk)->size - (*chunk)->used >= size ? CT_OK : next_chunk(r, chunk);
     if (status)
         return status;
+    make_ready(*chunk);
     *run = (*chunk)->run + (*chunk)->used;
     *write = (*chunk)->write + (*chunk)->used;
     (*chunk)->used += (uint32_t)size;
@@ -245,12 +277,13 @@ static void clear_tables(struct stalk_cache *c) {
 
 static int set_up(struct stalk_cache *c, uint64_t near) {
     struct stalk_region *r;
-    int status = grow(c, 1 << 14);
+    int status = grow(c, STALK_HASH_SIZE);
     if (status)
         return status;
     c->table = ct_os_alloc_low(2 * STALK_TABLE_SIZE * sizeof *c->table, CT_OS_READ | CT_OS_WRITE);
     if (!c->table)
         return CT_ERR_NO_MEMORY;
+    ct_os_populate(c->table, 2 * STALK_TABLE_SIZE * sizeof *c->table);
     c->return_table = c->table + STALK_TABLE_SIZE;
     status = make_region(c, near, &r);
     if (!status)
@@ -349,7 +382,7 @@ uint64_t ct_stalk_cache_flush(struct stalk_cache *c) {
     size_t helpers = (size_t)(ct_stalk_code_end - ct_stalk_code + 63) & ~(size_t)63;
     clear_tables(c);
     for (size_t i = 0; i < c->hash_size; i++)
-        c->hash[i] = NULL;
+        c->hash[i] = 0;
     c->hash_used = 0;
     ct_stalk_clear_native(c);
     for (struct stalk_chunk *chunk = c->chunks; chunk; chunk = chunk->next) {
@@ -490,7 +523,8 @@ void ct_stalk_invalidate_fragment(struct stalk_cache *c, struct stalk_fragment *
 void ct_stalk_invalidate_range(struct stalk_cache *c, uint64_t start, uint64_t end) {
     for (struct stalk_fragment *f = c->live, *next; f; f = next) {
         next = f->next_live;
-        if (f->first.address < end && start < f->first.address + f->length)
+        if ((f->first.address < end && start < f->first.address + f->length) ||
+            (f->relies_from < end && start < f->relies_to))
             ct_stalk_invalidate_fragment(c, f);
     }
 }

@@ -24,6 +24,7 @@ enum {
     STALK_GARBAGE = 1 << 20, /* bytes of dead code before a cache starts over */
     STALK_TABLE_BITS = 16,
     STALK_TABLE_SIZE = 1 << STALK_TABLE_BITS,
+    STALK_HASH_SIZE = 1 << 15, /* places for entries, at first */
     STALK_CHUNK = 256 << 10,
     STALK_FRAGMENT_ROOM = 16 << 10, /* more than one fragment needs */
     STALK_RETURN_SLOT = 64,         /* bytes of a stub to which excluded calls return */
@@ -45,9 +46,10 @@ struct stalk_entry {
     struct stalk_fragment *fragment;
     struct stalk_entry *next; /* next entry of the fragment */
     uint32_t incoming;        /* first exit that is linked to this entry; 0: none */
+    bool spoils_flags;        /* `returns` changes the flags, which the code overwrites */
 };
 
-enum { FRAGMENT_TRUSTED = 1, FRAGMENT_DEAD = 2 };
+enum { FRAGMENT_TRUSTED = 1, FRAGMENT_DEAD = 2, FRAGMENT_COMPARED = 4 }; /* COMPARED: whenever it runs */
 
 /* One pair per piece of a fragment: bytes of the original (0: our own code), and bytes of translated code. */
 struct stalk_piece {
@@ -67,6 +69,7 @@ struct stalk_fragment {
     uint32_t recycled;
     uint32_t callouts; /* first callout; 0: none */
     struct stalk_region *region;
+    uint64_t relies_from, relies_to; /* other code: the fragment is given up with it; equal: there is none */
     struct stalk_fragment *next_live, **link_live; /* list of the cache's live fragments */
 };
 
@@ -113,7 +116,7 @@ struct stalk_chunk {
     struct stalk_region *region;
     uint64_t run;
     uint8_t *write;
-    uint32_t size, used;
+    uint32_t size, used, ready;        /* ready: so far memory was asked for */
     struct stalk_fragment **fragments; /* by address */
     uint32_t count, capacity;
 };
@@ -145,7 +148,7 @@ struct stalk_cache {
     uint64_t return_miss;   /* value of an empty slot of return_table */
     /* Below 2 GiB: [return address] -> code that calls excluded code; NULL: none yet. */
     uint64_t *native_table;
-    struct stalk_entry **hash;
+    uint64_t *hash; /* entries by address (cache.c) */
     size_t hash_size, hash_used;
     struct stalk_region *regions;
     struct stalk_chunk *chunks;

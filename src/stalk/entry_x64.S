@@ -26,6 +26,15 @@ ct_stalk_code:
 \name:
 .endm
 
+/* Code that compares the target of an indirect branch may have changed the flags: they become the program's again. */
+.macro FLAGS_AGAIN
+    mov %rax, %gs:CT_AREA_RAX
+    mov %gs:CT_AREA_BRANCHED, %eax
+    add $0x7f, %al                          /* OF, if al is 1 */
+    sahf
+    mov %gs:CT_AREA_RAX, %rax
+.endm
+
 /* An indirect branch: the entry in the table is not that of the target. rcx holds the target minus the entry's address,
  * r11 minus the entry's address. rcx becomes the target. */
 FUNCTION ct_stalk_collide
@@ -33,6 +42,7 @@ FUNCTION ct_stalk_collide
     lea 1(%rcx, %r11), %rcx
 /* The table has no entry. rcx holds the target; the program's r11 and rcx are in the area. */
 FUNCTION ct_stalk_miss
+    FLAGS_AGAIN
     mov %rcx, %gs:CT_AREA_TARGET
     mov %gs:CT_AREA_R11, %r11
     mov %gs:CT_AREA_RCX, %rcx
@@ -42,6 +52,7 @@ FUNCTION ct_stalk_miss
 /* The return address of a call of excluded code is not in its table. The target is in the area, and so are r11 and
  * rcx. */
 FUNCTION ct_stalk_native_miss
+    FLAGS_AGAIN
     mov %gs:CT_AREA_R11, %r11
     mov %gs:CT_AREA_RCX, %rcx
     movq $CT_REASON_MISS, %gs:CT_AREA_REASON
@@ -70,6 +81,7 @@ FUNCTION ct_stalk_return_miss
 /* An indirect branch whose inline cache does not have the target. rcx holds the target; the program's r11 and rcx are
  * in the area. */
 FUNCTION ct_stalk_uncached
+    FLAGS_AGAIN
     mov %rcx, %gs:CT_AREA_TARGET
     mov %gs:CT_AREA_R11, %r11
     mov %gs:CT_AREA_RCX, %rcx

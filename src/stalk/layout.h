@@ -15,6 +15,7 @@
 #define CT_AREA_R11       0x1058
 #define CT_AREA_FLAGS     0x1080
 #define CT_AREA_RESUME    0x1088 /* where the thread continues after the engine: translated or original code */
+#define CT_AREA_BRANCHED  0x1088 /* the same place: flags before an indirect branch, as lahf and seto give them */
 #define CT_AREA_REASON    0x1090 /* why the engine is entered: CT_REASON_* | index */
 #define CT_AREA_TARGET    0x1098 /* indirect branches: their target; otherwise the code to return to */
 #define CT_AREA_THREAD    0x10a0 /* struct stalk_thread */

@@ -8,6 +8,7 @@
 #include "stalk/cache.h"
 #include "stalk/emit_x64.h"
 #include "stalk/engine.h"
+#include "stalk/flags_x64.h"
 #include "stalk/memory.h"
 #include "stalk/stalker.h"
 #include "stalk/unwind.h"
@@ -126,6 +127,18 @@ static void emit_compare(struct ct_code_buf *out, const struct ct_stalker *s, ui
         out->bytes[from - 1] = (uint8_t)(out->length - from);
 }
 
+/* The same with cmp; rcx keeps the target. */
+static void emit_quick_compare(struct ct_code_buf *out, uint64_t address, uint64_t to) {
+    ct_stalk_emit_cmp(out, address);
+    CT_X64_BYTES(out, 0x75, 0); /* jne to the next one */
+    size_t from = out->length;
+    gs_load(out, CT_X64_R11, CT_AREA_R11);
+    gs_load(out, CT_X64_RCX, CT_AREA_RCX);
+    ct_x64_emit_jmp(out, to);
+    if (!out->overflow)
+        out->bytes[from - 1] = (uint8_t)(out->length - from);
+}
+
 enum { COMPARE_ROOM = 64 };
 
 /* Returns the address of the code, or 0. */
@@ -134,23 +147,30 @@ static uint64_t make_compares(struct stalk_cache *c, const struct stalk_exit *si
     uint8_t bytes[(STALK_MAX_INLINE + 1) * COMPARE_ROOM], *write;
     struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
     unsigned n = 0;
+    bool quick = true; /* no target needs the flags */
     for (uint32_t id = site->cached; id; n++) {
         const struct stalk_exit *link = ct_stalk_item(&c->exits, id);
         targets[n] = ct_stalk_find(c, link->target);
         if (!targets[n])
             return 0;
+        quick = quick && ct_flags_unused_by(targets[n]);
         id = link->cached;
     }
     if (ct_stalk_warm_room(site->region, (n + 1) * COMPARE_ROOM, &code.address, &write))
         return 0;
     uint64_t run = code.address, last = 0;
     while (n--) { /* in the order in which the targets were seen */
-        emit_compare(&code, c->stalker, last - targets[n]->address, targets[n]->code);
+        if (quick)
+            emit_quick_compare(&code, targets[n]->address, targets[n]->code);
+        else
+            emit_compare(&code, c->stalker, last - targets[n]->address, targets[n]->code);
         last = targets[n]->address;
     }
-    CT_X64_BYTES(&code, 0x49, 0xbb); /* mov r11, the last one */
-    ct_code_u64(&code, last);
-    CT_X64_BYTES(&code, 0x4a, 0x8d, 0x0c, 0x19); /* lea rcx, [rcx + r11] */
+    if (!quick) {
+        CT_X64_BYTES(&code, 0x49, 0xbb); /* mov r11, the last one */
+        ct_code_u64(&code, last);
+        CT_X64_BYTES(&code, 0x4a, 0x8d, 0x0c, 0x19); /* lea rcx, [rcx + r11] */
+    }
     ct_x64_emit_jmp(&code, site->stub);
     return code.overflow || ct_arena_write(site->region->arena, run, bytes, code.length) ? 0 : run;
 }
@@ -238,7 +258,7 @@ void ct_stalk_unlink(struct stalk_cache *c, uint32_t id) {
 }
 
 /* Makes a way into an entry that was made without one for indirect branches, or for returns. 0: out of memory. */
-static uint64_t make_way_in(struct stalk_cache *c, const struct stalk_entry *e, bool returns) {
+static uint64_t make_way_in(const struct stalk_entry *e, bool returns) {
     uint8_t bytes[96];
     struct ct_code_buf code = {bytes, sizeof bytes, 0, 0, false};
     struct stalk_region *r = e->fragment->region;
@@ -247,23 +267,27 @@ static uint64_t make_way_in(struct stalk_cache *c, const struct stalk_entry *e, 
         return 0;
     code.address = run;
     if (returns)
-        start = emit_return_way(&code, c->stalker, e->address, ct_stalk_helper(r, ct_stalk_return_collide));
+        start = ct_stalk_emit_return(&code, r, e->address, e->spoils_flags);
     else
-        start = emit_way_in(&code, c->stalker, e->address, ct_stalk_helper(r, ct_stalk_collide));
+        start = ct_stalk_emit_indirect(&code, r, e->address, ct_flags_unused_by(e));
     ct_x64_emit_jmp(&code, e->code);
     return code.overflow || ct_arena_write(r->arena, run, bytes, code.length) ? 0 : start;
 }
 
 void ct_stalk_publish(struct stalk_cache *c, struct stalk_entry *e) {
     if (!e->indirect)
-        e->indirect = make_way_in(c, e, false);
+        e->indirect = make_way_in(e, false);
     if (e->indirect)
         __atomic_store_n(&c->table[ct_stalk_table_index(c->stalker, e->address)], e->indirect, __ATOMIC_RELEASE);
 }
 
 void ct_stalk_publish_return(struct stalk_cache *c, struct stalk_entry *e) {
-    if (!e->returns)
-        e->returns = make_way_in(c, e, true);
+    bool spoils = e->returns ? e->spoils_flags : ct_flags_unused_by(e);
+    spoils = spoils && !ct_flags_kept(c->stalker, e->address);
+    if (!e->returns || spoils != e->spoils_flags) {
+        e->spoils_flags = spoils;
+        e->returns = make_way_in(e, true);
+    }
     if (e->returns)
         __atomic_store_n(&c->return_table[ct_stalk_return_index(c->stalker, e->address)], e->returns, __ATOMIC_RELEASE);
 }

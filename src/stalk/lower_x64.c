@@ -15,6 +15,7 @@
 #include "stalk/emit_x64.h"
 #include "stalk/engine.h"
 #include "stalk/events.h"
+#include "stalk/flags_x64.h"
 #include "stalk/memory.h"
 #include "stalk/translate.h"
 
@@ -63,6 +64,18 @@ static void emit_island(struct stalk_build *b, const struct stalk_insn *insn) {
 
 /* ---- indirect branches ---- */
 
+/* Code that compares the target of an indirect branch may change the flags: they are saved, with r11, first. rax is
+ * back at once; a value reloaded from the area would be late. */
+static void save_flags(struct ct_code_buf *out) {
+    gs_store(out, CT_X64_R11, CT_AREA_R11);
+    CT_X64_BYTES(out, 0x49, 0x89, 0xc3,   /* mov r11, rax */
+                 0x9f,                    /* lahf */
+                 0x0f, 0x90, 0xc0,        /* seto al */
+                 0x65, 0x89, 0x04, 0x25); /* mov gs:[BRANCHED], eax */
+    ct_code_u32(out, CT_AREA_BRANCHED);
+    CT_X64_BYTES(out, 0x4c, 0x89, 0xd8); /* mov rax, r11 */
+}
+
 /* rcx holds the target; the program's rcx and r11 are in the area. */
 static void emit_table_jump(struct stalk_build *b) {
     struct ct_code_buf *out = &b->out;
@@ -78,10 +91,10 @@ static void emit_table_jump(struct stalk_build *b) {
 
 void ct_lower_begin(struct stalk_build *b) {
     if (b->way == WAY_IN_INDIRECT)
-        b->way_in = emit_way_in(&b->out, b->cache->stalker, b->start, ct_stalk_helper(b->region, ct_stalk_collide));
+        b->way_in = ct_stalk_emit_indirect(&b->out, b->region, b->start, ct_flags_unused_here(b));
+    b->spoils_flags = b->way == WAY_IN_RETURN && !ct_flags_kept(b->cache->stalker, b->start) && ct_flags_unused_here(b);
     if (b->way == WAY_IN_RETURN)
-        b->way_in =
-            emit_return_way(&b->out, b->cache->stalker, b->start, ct_stalk_helper(b->region, ct_stalk_return_collide));
+        b->way_in = ct_stalk_emit_return(&b->out, b->region, b->start, b->spoils_flags);
     b->body = b->piece_from = b->out.length;
 }
 
@@ -317,6 +330,7 @@ static void lower_call(struct stalk_build *b, const struct stalk_insn *insn) {
     b->end_kind = CT_STALKER_END_CALL;
     direct_call_event(b, insn, target);
     push_return(b, insn->address + insn->x64.length);
+    ct_flags_note_call(b, insn->address + insn->x64.length);
     ct_lower_jump(b, target, CT_STALKER_END_CALL);
     emit_full(b);
 }
@@ -337,8 +351,9 @@ static void lower_indirect(struct stalk_build *b, const struct stalk_insn *insn)
     if (call) {
         indirect_call_event(b, insn);
         push_return(b, insn->address + insn->x64.length);
+        ct_flags_note_call(b, insn->address + insn->x64.length);
     }
-    gs_store(&b->out, CT_X64_R11, CT_AREA_R11);
+    save_flags(&b->out);
     if (b->cache->stalker->inline_entries)
         emit_inline_jump(b);
     emit_table_jump(b);
@@ -357,10 +372,11 @@ static void lower_return(struct stalk_build *b, const struct stalk_insn *insn) {
     } else {
         gs_store(out, CT_X64_RCX, CT_AREA_RCX);
     }
-    if (more) {                  /* it drops bytes above the return address: done as an indirect jump */
-        ct_code_byte(out, 0x59); /* pop rcx */
-        ct_x64_emit_add_rsp(out, more);
-        gs_store(out, CT_X64_R11, CT_AREA_R11);
+    if (more || ct_flags_pushed_here(b)) { /* it drops bytes above the return address, or is a jump */
+        ct_code_byte(out, 0x59);           /* pop rcx */
+        if (more)
+            ct_x64_emit_add_rsp(out, more);
+        save_flags(out);
         emit_table_jump(b);
     } else {
         if (b->cache->stalker->machine.has_rorx)
@@ -406,6 +422,7 @@ enum stalk_flow ct_lower_insn(struct stalk_build *b, const struct stalk_insn *in
     enum stalk_flow flow = ct_lower_flow(insn);
     if (flow == FLOW_REFUSE)
         return flow;
+    ct_flags_watch_stack(b, insn);
     switch (insn->x64.kind) {
     case CT_INSN_JMP:
         b->end_kind = CT_STALKER_END_JUMP;

@@ -13,6 +13,7 @@ enum { STALK_REGISTERS = 16 }; /* in hardware numbering */
 /* What the processor has; translated code depends on it. */
 struct stalk_machine {
     bool has_rorx, quick_loop, has_gsbase;
+    uint8_t keep_flags[(1 << 16) / 8]; /* a bit for each slot of the table of returns (flags_x64.c) */
 };
 
 /* ---- a function that is about to begin ---- */

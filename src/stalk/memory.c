@@ -8,7 +8,8 @@
 #include "stalk/stalker.h"
 #include "stalk/translate.h"
 
-#define POOL (1u << 20)
+#define POOL  (1u << 20)
+#define AHEAD (128u << 10) /* memory is asked for in steps: a page fault for each page costs more */
 
 void ct_stalk_lock(struct ct_stalker *s) {
     unsigned spins = 0;
@@ -53,9 +54,14 @@ void *ct_stalk_alloc(struct stalk_pool *pool, size_t size) {
         pool->block = p;
         pool->size = POOL;
         pool->used = 16;
+        pool->ready = 0;
     }
     void *result = pool->block + pool->used;
     pool->used += size;
+    while (pool->used > pool->ready) {
+        ct_os_populate(pool->block + pool->ready, AHEAD);
+        pool->ready += AHEAD;
+    }
     return result;
 }
 

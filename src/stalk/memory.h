@@ -18,8 +18,8 @@ enum {
 struct stalk_pool {
     void *blocks;
     uint8_t *block;
-    size_t used, size;
-    uint64_t *bytes; /* if not NULL, counts the bytes allocated */
+    size_t used, size, ready; /* ready: so far memory was asked for */
+    uint64_t *bytes;          /* if not NULL, counts the bytes allocated */
 };
 
 /* Items that generated code names by number. They never move. */
@@ -38,15 +38,26 @@ static inline void *ct_stalk_item(const struct stalk_ids *ids, uint32_t id) {
 }
 /* Returns the number of a new item; 0, which is never used: out of memory. */
 uint32_t ct_stalk_new_item(struct stalk_pool *pool, struct stalk_ids *ids, uint32_t item_size);
+/* Eight bytes anywhere. There is no memcpy here. */
+struct stalk_word {
+    uint64_t value;
+} __attribute__((packed, may_alias));
 static inline void ct_stalk_copy(void *to, const void *from, size_t n) {
     uint8_t *t = to;
     const uint8_t *f = from;
-    for (size_t i = 0; i < n; i++)
+    size_t i = 0;
+    for (; i + sizeof(uint64_t) <= n; i += sizeof(uint64_t))
+        ((struct stalk_word *)(t + i))->value = ((const struct stalk_word *)(f + i))->value;
+    for (; i < n; i++)
         t[i] = f[i];
 }
 static inline bool ct_stalk_same(const void *a, const void *b, size_t n) {
     const uint8_t *x = a, *y = b;
-    for (size_t i = 0; i < n; i++)
+    size_t i = 0;
+    for (; i + sizeof(uint64_t) <= n; i += sizeof(uint64_t))
+        if (((const struct stalk_word *)(x + i))->value != ((const struct stalk_word *)(y + i))->value)
+            return false;
+    for (; i < n; i++)
         if (x[i] != y[i])
             return false;
     return true;

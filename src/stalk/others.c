@@ -57,6 +57,8 @@ static bool in_own_code(uint64_t pc) {
 
 /* Is the thread on the engine's stack, or returning there from a handler that has put off a signal, or natively in one
  * of our functions? */
+uint32_t ct_stalk_signals_taken;
+
 static bool is_engaged(const struct stalk_thread *t) {
     return t->area &&
            (t->area->in_engine || t->area->pending || t->at_entry || __atomic_load_n(&t->area->busy, __ATOMIC_ACQUIRE));

@@ -15,6 +15,7 @@
 #include "stalk/unwind.h"
 
 #define MOST_STEPS 256
+#define LOW_FLAGS  ((uint64_t)(CT_X64_CF | CT_X64_PF | CT_X64_AF | CT_X64_ZF | CT_X64_SF))
 
 struct machine {
     struct stalk_thread *t;
@@ -97,6 +98,14 @@ static bool step_other(struct machine *m) {
         m->r->gpr[reg_of(x)] = x->opcode == 0xb7 ? *(const uint16_t *)at : *(const uint8_t *)at;
         return true;
     }
+    if (x->map == 1 && x->kind == CT_INSN_JCC) { /* jne */
+        m->r->pc = m->r->flags & CT_X64_ZF ? m->r->pc + x->length : ct_x64_target(x, m->r->pc);
+        return true;
+    }
+    if (x->map == 1 && x->opcode == 0x90) { /* seto al */
+        m->r->gpr[CT_X64_RAX] = (m->r->gpr[CT_X64_RAX] & ~0xffull) | (m->r->flags & CT_X64_OF ? 1 : 0);
+        return true;
+    }
     if (x->map == 1 && x->opcode == 0x31) {
         read_counter(m);
         return true;
@@ -118,6 +127,23 @@ static bool step_insn(struct machine *m) {
             store(at, m->r->gpr[reg_of(x)], wide);
         else
             set_reg(m, rm_of(x), m->r->gpr[reg_of(x)]);
+        break;
+    case 0x39: /* cmp, where the program does not need the flags */
+        m->r->flags &= ~(uint64_t)CT_X64_ZF;
+        m->r->flags |= (m->has_mem ? load(at, true) : m->r->gpr[rm_of(x)]) == m->r->gpr[reg_of(x)] ? CT_X64_ZF : 0;
+        break;
+    case 0x75:
+        if (!(m->r->flags & CT_X64_ZF))
+            next = ct_x64_target(x, m->r->pc);
+        break;
+    case 0x04: /* add al, 0x7f: only its OF is used */
+        m->r->flags = (m->r->flags & ~(uint64_t)CT_X64_OF) | (m->r->gpr[CT_X64_RAX] & 1 ? CT_X64_OF : 0);
+        break;
+    case 0x9e: /* sahf */
+        m->r->flags = (m->r->flags & ~LOW_FLAGS) | (m->r->gpr[CT_X64_RAX] >> 8 & LOW_FLAGS);
+        break;
+    case 0x9f: /* lahf */
+        m->r->gpr[CT_X64_RAX] = (m->r->gpr[CT_X64_RAX] & ~0xff00ull) | (m->r->flags & 0xff) << 8;
         break;
     case 0x8b:
         set_reg(m, reg_of(x), m->has_mem ? load(at, wide) : m->r->gpr[rm_of(x)]);

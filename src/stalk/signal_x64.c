@@ -74,8 +74,12 @@ static void copy_action(struct stalk_action *to, const struct stalk_action *from
 
 /* The first process of a container does not die of signals that others send: there we leave the kernel's action
  * alone. */
+static bool may_die(void) {
+    return ct_os_getpid() != 1;
+}
+
 static bool is_wanted(uint64_t signal, const struct stalk_action *programs) {
-    bool fatal = programs->handler == 0 && FATAL & BIT(signal) && ct_os_getpid() != 1;
+    bool fatal = programs->handler == 0 && FATAL & BIT(signal) && may_die();
     return programs->handler >= FIRST_REAL_HANDLER || fatal;
 }
 
@@ -91,15 +95,70 @@ static void make_our_action(struct stalk_action *ours, const struct stalk_action
     ours->mask = ~0ull;
 }
 
+static void replace_handler(uint64_t signal) {
+    struct stalk_action now, ours;
+    if (kernel_action(signal, NULL, &now) || is_ours(&now) || !is_wanted(signal, &now))
+        return;
+    copy_action(&actions[signal], &now);
+    make_our_action(&ours, &now);
+    (void)kernel_action(signal, &ours, NULL);
+}
+
+/* Reads the mask in a line of /proc/self/status. */
+static bool read_mask(const char *text, const char *name, uint64_t *mask) {
+    enum { DIGITS = 16 };
+    size_t n = 0;
+    for (; *text && name[n]; text++)
+        n = *text == name[n] ? n + 1 : *text == name[0];
+    *mask = 0;
+    for (n = 0; n<DIGITS && * text> ' '; n++, text++)
+        *mask = *mask << 4 | (uint64_t)(*text <= '9' ? *text - '0' : *text - 'a' + 10);
+    return n == DIGITS && *text == '\n';
+}
+
+/* Signals that the program may ignore or have a handler for. All others have the kernel's own action. */
+static uint64_t changed_actions(void) {
+    char text[4096];
+    uint64_t caught, ignored;
+    long fd = sys_open("/proc/self/status", O_RDONLY);
+    long size = fd < 0 ? 0 : sys_read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        sys_close(fd);
+    text[size > 0 ? size : 0] = 0;
+    bool known = read_mask(text, "SigIgn:\t", &ignored) && read_mask(text, "SigCgt:\t", &caught);
+    return known ? ignored | caught : ~0ull;
+}
+
+/* Looks at all actions: some of them may be the program's. */
 static void replace_handlers(void) {
-    for (uint64_t signal = 1; signal < STALK_SIGNALS; signal++) {
-        struct stalk_action now, ours;
-        if (kernel_action(signal, NULL, &now) || is_ours(&now) || !is_wanted(signal, &now))
-            continue;
-        copy_action(&actions[signal], &now);
-        make_our_action(&ours, &now);
-        (void)kernel_action(signal, &ours, NULL);
+    for (uint64_t signal = 1; signal < STALK_SIGNALS; signal++)
+        replace_handler(signal);
+}
+
+/* Takes a signal that is left to the kernel and ends the process. */
+static void take_fatal(uint64_t signal) {
+    static const struct stalk_action kernels;
+    struct stalk_action ours, before;
+    make_our_action(&ours, &kernels);
+    if (kernel_action(signal, &ours, &before))
+        return;
+    if (!before.handler) {
+        copy_action(&actions[signal], &before);
+        return;
     }
+    (void)kernel_action(signal, &before, NULL); /* another thread has changed it just now */
+    replace_handler(signal);
+}
+
+/* The same with fewer system calls, but others: not where the program may have forbidden itself some since. */
+static void replace_first_handlers(void) {
+    uint64_t changed = changed_actions();
+    bool dies = may_die();
+    for (uint64_t signal = 1; signal < STALK_SIGNALS; signal++)
+        if (changed & BIT(signal))
+            replace_handler(signal);
+        else if (dies && FATAL & BIT(signal))
+            take_fatal(signal);
 }
 
 static void restore_handlers(void) {
@@ -118,10 +177,15 @@ bool ct_stalk_signals_going_back(void) {
 
 /* From now on no thread starts restoring the handlers. One that is restoring them finishes first. */
 void ct_stalk_signals_take(void) {
-    __atomic_fetch_add(&users, 1, __ATOMIC_SEQ_CST);
+    uint32_t before = __atomic_fetch_add(&users, 1, __ATOMIC_SEQ_CST);
+    if (before && ct_stalk_signals_taken)
+        return;
     for (unsigned i = 0; i < PATIENCE && ct_stalk_signals_going_back(); i++)
         ct_os_sleep_us(100);
-    replace_handlers();
+    if (before)
+        replace_handlers();
+    else
+        replace_first_handlers();
 }
 
 /* Restores the program's handlers, whatever the number of users. */

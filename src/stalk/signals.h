@@ -26,6 +26,8 @@ enum stalk_place ct_stalk_recover(struct stalk_thread *t, struct stalk_regs *reg
 /* One more thread is followed: replaces the program's handlers. One thread fewer: the last one restores them. Called
  * once each for every thread, of all Stalkers. */
 void ct_stalk_signals_take(void);
+/* Not 0: all threads are stopped, and the handlers were replaced already; taking them once more looks at none. */
+extern uint32_t ct_stalk_signals_taken;
 void ct_stalk_signals_give_back(void);
 /* Is a thread restoring the handlers? A thread that takes them waits for this, so the former must not be stopped. */
 bool ct_stalk_signals_going_back(void);

@@ -407,6 +407,8 @@ static int open_build(struct stalk_build *b, struct stalk_thread *t, uint64_t ad
     b->callouts = 0;
     b->section.description = NULL;
     b->full_branch = 0;
+    b->spoils_flags = false;
+    b->relies_from = b->relies_to = 0;
     return CT_OK;
 }
 
@@ -430,6 +432,9 @@ static int fill_fragment(struct stalk_build *b, struct stalk_fragment *f) {
     f->first.code = b->out.address + b->body;
     f->first.indirect = b->way == WAY_IN_INDIRECT ? b->way_in : 0;
     f->first.returns = b->way == WAY_IN_RETURN ? b->way_in : 0;
+    f->relies_from = b->relies_from;
+    f->relies_to = b->relies_to;
+    f->first.spoils_flags = b->way == WAY_IN_RETURN && b->spoils_flags;
     f->first.fragment = f;
     return CT_OK;
 }
@@ -438,8 +443,8 @@ static int add_entries(struct stalk_build *b, struct stalk_fragment *f) {
     struct stalk_cache *c = b->cache;
     int status = ct_stalk_insert(c, &f->first);
     for (unsigned i = 0; i < b->entry_count && !status; i++) {
-        if (ct_stalk_find(c, b->entries[i].address))
-            continue;
+        if (b->section.description && ct_stalk_find(c, b->entries[i].address))
+            continue; /* blocks of a section are joined even if they are translated already */
         struct stalk_entry *e = ct_stalk_alloc(&c->pool, sizeof *e);
         if (!e)
             return CT_ERR_NO_MEMORY;
@@ -500,6 +505,8 @@ static struct stalk_entry *translate_fragment(struct stalk_thread *t, uint64_t a
         return NULL;
     if (t->stalker->trust == 0 || b.shadow_size)
         f->flags |= FRAGMENT_TRUSTED;
+    if (b.shadow_size)
+        f->flags |= FRAGMENT_COMPARED;
     return &f->first;
 }
 

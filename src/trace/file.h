@@ -36,6 +36,7 @@ struct ct_file_cache {
     pthread_mutex_t lock;
     struct ct_file *oldest, *newest;
     size_t open, limit; /* limit 0: CT_FILE_CACHE_OPEN, or half of the process's descriptor limit if that is less */
+    uint64_t unpacked;  /* blocks of packed files that readers have unpacked; atomic */
 };
 #define CT_FILE_CACHE_OPEN 512
 

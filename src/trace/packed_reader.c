@@ -417,6 +417,7 @@ static bool begin_block(struct ct_index *index, struct ct_index_part *part, size
     free(block);
     if (!good)
         return false;
+    __atomic_fetch_add(&part->file.cache->unpacked, 1, __ATOMIC_RELAXED);
     index->unpacked = part;
     index->unpacked_block = number;
     return true;

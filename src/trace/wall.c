@@ -71,12 +71,19 @@ static const struct ct_wall_pair *pair_at(const struct ct_wall *w, uint64_t boot
     return &w->pairs[low ? low - 1 : 0];
 }
 
+uint64_t ct_wall_real(const struct ct_wall *w, uint64_t boot_ns) {
+    if (!w->count)
+        return 0;
+    const struct ct_wall_pair *pair = pair_at(w, boot_ns);
+    return boot_ns + (pair->real_ns - pair->boot_ns);
+}
+
 void ct_wall_text(const struct ct_wall *w, uint64_t boot_ns, char text[CT_WALL_TEXT]) {
     text[0] = 0;
     if (!w->count)
         return;
     const struct ct_wall_pair *pair = pair_at(w, boot_ns);
-    uint64_t real = boot_ns + (pair->real_ns - pair->boot_ns);
+    uint64_t real = ct_wall_real(w, boot_ns);
     time_t local = (time_t)(real / SECOND_NS) + pair->offset_s;
     struct tm tm;
     unsigned offset = (unsigned)abs(pair->offset_s) / 60;

@@ -21,6 +21,8 @@ struct ct_wall {
 
 int ct_wall_load(struct ct_wall *wall, const struct ct_trace *trace);
 void ct_wall_free(struct ct_wall *wall);
+/* Nanoseconds since 1970; 0: not known. */
+uint64_t ct_wall_real(const struct ct_wall *wall, uint64_t boot_ns);
 /* 2025-01-02T03:04:05.678901234+01:00, in the local time of the machine that recorded. "": not known. */
 void ct_wall_text(const struct ct_wall *wall, uint64_t boot_ns, char text[CT_WALL_TEXT]);
 /* Reads such a time, with T or a space, with fewer digits, and without a date (that of the beginning of the trace) or

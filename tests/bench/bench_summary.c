@@ -3,68 +3,25 @@
  * and with a summary, side by side; and what the summary costs. Seconds are processor time; the best of three counts.
  *
  * Files go to TMPDIR (default /tmp). */
-#include "abi/atf.h"
-#include "base/json_write.h"
 #include "report/calls.h"
 #include "report/functions.h"
 #include "report/replay.h"
 #include "report/where.h"
 #include "trace/reader.h"
 #include "trace/summary.h"
+#include "parts_trace.h"
 #include "trace_bench.h"
-#include <contrail/session.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define EVENTS 20000000u
 
-enum { FUNCTIONS = 400, DEPTH = 40, ROUNDS = 3 };
+enum { ROUNDS = 3 };
 
 static char directory[300];
 
 static double now(void) {
     return bench_clock(CLOCK_THREAD_CPUTIME_ID);
-}
-
-/* ---- a trace ---- */
-
-/* Functions call some others; each part of the run has functions of its own. */
-static void write_thread(void) {
-    const struct ct_trace_format format = {.encoding = CT_SESSION_FORMAT_PACKED};
-    struct ct_thread_writer *writer;
-    uint64_t stack[DEPTH], ns = 1000000000;
-    uint32_t depth = 0, left = EVENTS;
-    must(ct_thread_writer_open_as(&writer, place_of(directory), 1, 1000, &format), "a thread's file");
-    while (left) {
-        size_t room;
-        struct atf_index_event *to = ct_thread_writer_reserve(writer, &room);
-        room = room < left ? room : left;
-        for (size_t i = 0; i < room; i++) {
-            bool call = depth == 0 || (depth < DEPTH && pick(2));
-            uint32_t part = (EVENTS - left) / (EVENTS / 20) * 15;
-            if (call)
-                stack[depth] = UINT64_C(1) << 32 | (part + (depth * 5 + pick(4)) % 60) % FUNCTIONS;
-            else
-                depth--;
-            to[i] = (struct atf_index_event){ns += 12 + pick(60),          stack[depth], 1000,
-                                             call ? ATF_CALL : ATF_RETURN, depth,        ATF_NO_DETAIL};
-            depth += call;
-        }
-        ct_thread_writer_commit(writer, room);
-        left -= (uint32_t)room;
-    }
-    must(ct_thread_writer_close(writer), "closing a thread's file");
-}
-
-static void write_trace(void) {
-    struct ct_json json = {0};
-    write_symbols(directory, FUNCTIONS);
-    ct_json_begin(&json, NULL, '{');
-    ct_json_bool(&json, "complete", true);
-    ct_json_end(&json, '}');
-    must(ct_trace_write_manifest(place_of(directory), &json), "manifest");
-    ct_json_free(&json);
-    write_thread();
 }
 
 static uint64_t size_of(const char *name) {
@@ -199,7 +156,7 @@ int main(void) {
         return 1;
     snprintf(directory, sizeof directory, "%s/pid_1", session);
     mkdir(directory, 0700);
-    write_trace();
+    write_parts_trace(directory, EVENTS);
     must(ct_trace_open(&trace, directory, NULL, 0), "trace");
     must(ct_facts_load(&facts, trace), "facts");
     measure_summary(trace, &facts);

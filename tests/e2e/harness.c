@@ -13,6 +13,11 @@
 #include <unistd.h>
 
 #define LOG_CAPACITY (96u << 20)
+#ifdef __x86_64__
+#define RETURN_ADDRESS 8 /* bytes of stack that a call takes */
+#else
+#define RETURN_ADDRESS 0
+#endif
 
 struct ct_hooks *e2e_hooks;
 struct e2e_log e2e_log;
@@ -129,7 +134,7 @@ static void on_call(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     if (call->data != 0)
         e2e_fail(__FILE__, __LINE__, "on_call: data is not zero");
     append(e2e_gettid(), call->hook, hook->entry_only ? CT_EVENT_ENTRY : CT_EVENT_CALL, call->depth, 0);
-    call->data = cookie(call, ct_cpu_sp(cpu) + 8);
+    call->data = cookie(call, ct_cpu_sp(cpu) + RETURN_ADDRESS);
     clobber_all("on_call");
 }
 

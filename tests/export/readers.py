@@ -212,6 +212,38 @@ def npm_package(name, cache):
     return place
 
 
+def npm_project(cache, source=HERE / "npm"):
+    """The directory into which npm has installed what the package-lock.json of `source` lists, once."""
+    place = pathlib.Path(cache) / "project"
+    names = ("package.json", "package-lock.json")
+    texts = [(source / name).read_bytes() for name in names]
+    digest = hashlib.sha256(b"".join(texts)).hexdigest()
+    if (place / "whole").exists() and (place / "whole").read_text() == digest:
+        return place
+    npm = shutil.which("npm")
+    if not npm or not shutil.which("node"):
+        raise Unavailable("npm and node are not installed")
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    for name, text in zip(names, texts):
+        (place / name).write_bytes(text)
+    try:  # not `npm ci`: a registry that lacks packages for other machines would not do
+        done = subprocess.run([npm, "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=place,
+                              capture_output=True, text=True, timeout=NPM_PATIENCE)
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"npm does not fetch its packages within {NPM_PATIENCE} s") from error
+    if done.returncode:
+        raise Unavailable(f"npm cannot fetch its packages: {(done.stderr or done.stdout).strip()[-300:]}")
+    (place / "whole").write_text(digest)
+    return place
+
+
+def parquet(modules, datasets, questions):
+    """For each dataset the rows of its files by hyparquet, and the answers of DuckDB."""
+    text = json.dumps({"datasets": [str(path) for path in datasets], "questions": questions})
+    return json.loads(output_of(["node", HERE / "parquet.mjs", modules], input=text.encode()))
+
+
 def trace_processor(package, jobs):
     """Runs [(path, [SQL, ...]), ...]; returns a list of lists of rows."""
     if not shutil.which("node"):

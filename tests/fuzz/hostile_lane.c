@@ -719,6 +719,7 @@ static void set_up_drain(struct ct_recording *r) {
         .place = r->trace.place,
         .pid = fixed.target,
         .inner_pid = fixed.target,
+        .hands = 3,
         .format = {.encoding = w.flags & PACKED ? CT_SESSION_FORMAT_PACKED : CT_SESSION_FORMAT_ATF2},
         .every_second = nothing,
         .windows = &r->windows,

@@ -86,6 +86,30 @@ static void test_dearest(void **state) {
     assert_int_equal(take_out(numbers), 0);
 }
 
+/* 200 ms are four looks: in that many after a change of load all that is too dear is out, however quiet it was before. */
+static void test_change_of_load(void **state) {
+    (void)state;
+    uint32_t numbers[HOOKS];
+    for (int i = 0; i < 100; i++) {
+        call(0, 8);
+        look();
+        assert_int_equal(take_out(numbers), 0);
+    }
+    for (int hot = 1; hot < HOOKS; hot++) {
+        size_t out = 0;
+        for (int looks = 0; looks < 4; looks++) {
+            call(0, budget.hooks[0].state == CT_BUDGET_IN ? 8 : 0);
+            call(hot, budget.hooks[hot].state == CT_BUDGET_IN ? 30 : 0);
+            look();
+            out += take_out(numbers);
+        }
+        assert_true(out >= 1);
+        assert_int_equal(budget.hooks[hot].state, CT_BUDGET_OUT);
+        assert_true(budget.share_now <= budget.limit);
+    }
+    assert_int_equal(budget.hooks[0].state, CT_BUDGET_IN);
+}
+
 /* A leaf says less than a function that calls others, unless it takes long. */
 static void test_leaves(void **state) {
     (void)state;
@@ -200,8 +224,8 @@ static void test_text(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(within),   TEST(dearest), TEST(leaves),      TEST(named), TEST(comes_back),
-        TEST(back_off), TEST(stops),   TEST(lost_events), TEST(text),
+        TEST(within),     TEST(dearest),  TEST(change_of_load), TEST(leaves),      TEST(named),
+        TEST(comes_back), TEST(back_off), TEST(stops),          TEST(lost_events), TEST(text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

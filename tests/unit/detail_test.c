@@ -19,6 +19,7 @@
 #include "lane_util.h"
 #include "os/os.h"
 #include "os/thread.h"
+#include "random_util.h"
 
 #define INDEX    (8u << 20)
 #define SMALLEST (1u << 20) /* 34 segments of two chunks */
@@ -389,11 +390,9 @@ static void test_no_slot(void **state) {
     assert_true(note.tag < CT_TAG_STEP);
 }
 
-static uint64_t seed = 88172645463325252ull;
+static uint64_t seed = RANDOM_SEED;
 static uint64_t random64(void) {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    return seed ^= seed << 17;
+    return random_next(&seed);
 }
 
 /* The target writes all over what it shares with us. */

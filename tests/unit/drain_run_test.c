@@ -12,6 +12,7 @@
 #include "abi/event.h"
 #include "drain/drain.h"
 #include "drain/times.h"
+#include "random_util.h"
 #include "trace/packed_block.h"
 #include "trace/packed_columns.h"
 
@@ -24,10 +25,7 @@ static uint64_t function_ids[HOOKS];
 static uint64_t state = 0x9e3779b97f4a7c15u;
 
 static uint32_t pick(uint32_t limit) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 33) % limit;
+    return (uint32_t)(random_next(&state) >> 33) % limit;
 }
 
 /* ---- events ---- */
@@ -141,7 +139,7 @@ static void assert_same(const struct side *a, const struct side *b) {
     assert_int_equal(a->t.depth, b->t.depth);
     assert_int_equal(a->t.unknown, b->t.unknown);
     assert_int_equal(a->t.abandoned, b->t.abandoned);
-    assert_int_equal(a->d.time_start, b->d.time_start);
+    assert_int_equal(a->d.own.time_start, b->d.own.time_start);
     assert_int_equal(a->t.stack_capacity, b->t.stack_capacity);
     size_t known = a->t.depth - a->t.unknown;
     known = known < a->t.stack_capacity ? known : a->t.stack_capacity;

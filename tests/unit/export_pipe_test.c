@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exports have the same bytes whether one processor makes them or several do, and fail in the same way. */
 #include "export/export.h"
+#include "process_util.h"
 #include "summary_util.h"
 #include "tests/tools/place_of.h"
 #include "trace/reader.h"
@@ -15,21 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static char root[200], directory[300];
-
-static int setup(void **unused) {
-    (void)unused;
-    make_directory(root, sizeof root);
-    snprintf(directory, sizeof directory, "%s/pid_321", root);
-    return 0;
-}
-
-static int teardown(void **unused) {
-    (void)unused;
-    remove_directory(root);
-    return 0;
-}
 
 static const struct ct_export_format *format_called(const char *name) {
     const struct ct_export_format *format;

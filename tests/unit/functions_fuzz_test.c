@@ -2,6 +2,7 @@
 /* Function tables of damaged files: the sample library with bytes changed and ends cut off, 20,000 times, from a fixed
  * seed. The image ends at a page that cannot be read, or in a block of exact size that AddressSanitizer watches. */
 #include "symbols/functions.h"
+#include "random_util.h"
 #include <contrail/status.h>
 
 #include <setjmp.h>
@@ -21,18 +22,7 @@
 static const char *sample_path;
 static unsigned long rounds = DEFAULT_ROUNDS;
 
-static uint64_t random_state = 88172645463325252u;
-
-static uint64_t next_random(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
-static size_t below(size_t limit) {
-    return limit ? next_random() % limit : 0;
-}
+static uint64_t random_state = RANDOM_SEED;
 
 struct image {
     uint8_t *original;
@@ -65,41 +55,41 @@ static void unload(struct image *image) {
 static size_t pick_place(const struct image *image) {
     const Elf64_Ehdr *header = (const Elf64_Ehdr *)image->original;
     const Elf64_Shdr *sections = (const Elf64_Shdr *)(image->original + header->e_shoff);
-    const Elf64_Shdr *section = &sections[below(header->e_shnum)];
-    switch (next_random() % 5) {
+    const Elf64_Shdr *section = &sections[random_below(&random_state, header->e_shnum)];
+    switch (random_next(&random_state) % 5) {
     case 0:
-        return below(sizeof *header);
+        return random_below(&random_state, sizeof *header);
     case 1:
-        return header->e_phoff + below(header->e_phnum * sizeof(Elf64_Phdr));
+        return header->e_phoff + random_below(&random_state, header->e_phnum * sizeof(Elf64_Phdr));
     case 2:
-        return header->e_shoff + below(header->e_shnum * sizeof(Elf64_Shdr));
+        return header->e_shoff + random_below(&random_state, header->e_shnum * sizeof(Elf64_Shdr));
     case 3:
         if (section->sh_type != SHT_NOBITS && section->sh_size)
-            return section->sh_offset + below(section->sh_size);
-        return below(image->size);
+            return section->sh_offset + random_below(&random_state, section->sh_size);
+        return random_below(&random_state, image->size);
     default:
-        return below(image->size);
+        return random_below(&random_state, image->size);
     }
 }
 
 static void damage(const struct image *image, uint8_t *data, size_t size) {
     static const uint8_t edges[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
-    for (size_t n = 1 + below(6); n; n--) {
-        size_t place = pick_place(image), width = (size_t)1 << below(4);
+    for (size_t n = 1 + random_below(&random_state, 6); n; n--) {
+        size_t place = pick_place(image), width = (size_t)1 << random_below(&random_state, 4);
         if (place >= size)
             continue;
         if (width > size - place)
             width = 1;
-        switch (next_random() % 3) {
+        switch (random_next(&random_state) % 3) {
         case 0:
-            data[place] ^= (uint8_t)(1u << below(8));
+            data[place] ^= (uint8_t)(1u << random_below(&random_state, 8));
             break;
         case 1:
-            memset(data + place, edges[below(sizeof edges)], width);
+            memset(data + place, edges[random_below(&random_state, sizeof edges)], width);
             break;
         default:
             for (size_t i = 0; i < width; i++)
-                data[place + i] = (uint8_t)next_random();
+                data[place + i] = (uint8_t)random_next(&random_state);
         }
     }
 }
@@ -142,7 +132,7 @@ static void test_damaged(void **state) {
     unsigned long opened = 0;
     load(&image, sample_path);
     for (unsigned long i = 0; i < rounds; i++) {
-        size_t size = i % 4 == 0 ? below(image.size + 1) : image.size;
+        size_t size = i % 4 == 0 ? random_below(&random_state, image.size + 1) : image.size;
         uint8_t *block = i & 1 ? malloc(size + !size) : NULL;
         uint8_t *data = block ? block : image.guarded + image.room - size;
         memcpy(data, image.original, size);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cache of lookups: what it keeps, what it drops, what it counts. */
 #include "symbols/lookup_cache.h"
+#include "random_util.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,13 +77,10 @@ static void test_many(void **state) {
     enum { KEYS = 5000, STEPS = 200000 };
     static uint8_t length[KEYS];
     struct ct_lookup_cache *cache = ct_lookup_cache_create(200000);
-    uint64_t seed = 88172645463325252u, gets = 0;
+    uint64_t seed = RANDOM_SEED, gets = 0;
     char text[64];
     for (int i = 0; i < STEPS; i++) {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        uint64_t key = seed % KEYS;
+        uint64_t key = random_next(&seed) % KEYS;
         const char *kept = get(cache, key % 7, key);
         gets++;
         if (kept) {

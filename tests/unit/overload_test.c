@@ -11,6 +11,7 @@
 #include <string.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -205,6 +206,38 @@ static void test_patience_is_used_up(void **state) {
     assert_true(t->waited >= waited + 1000000);
 }
 
+/* The time of a wait in this process, which makes no system calls, and of it what was counted. Whether waiting is of use
+ * is found out by a look at nearly all chunks, each time. */
+static bool counts_all_of_its_wait(struct ct_block *b) {
+    struct ct_shm_thread *t = &f.lane.threads[b->lane_slot];
+    uint32_t last = f.lane.chunk_count - 1;
+    for (uint32_t i = 0; i < last; i++)
+        f.lane.chunks[i].word = CT_CHUNK_WORD(CT_CHUNK_ACTIVE, 0, CT_CHUNK_GENERATION(f.lane.chunks[i].word));
+    t->waited = t->wait_used = 0;
+    uint64_t from = ct_os_timestamp();
+    ct_event_write(b, 0, CT_EVENT_ENTRY);
+    return t->waited >= f.lane.control->wait_counts && t->waited >= (ct_os_timestamp() - from) / 2;
+}
+
+static void test_silent_wait_is_counted(void **state) {
+    (void)state;
+    pid_t child = fork();
+    if (!child) {
+        bool counted = false;
+        lane_start(&f, 32u << 20, false, 0);
+        struct ct_block *b = lane_thread(&f);
+        write_numbered(b, 0, lane_capacity(&f) * f.lane.chunk_count);
+        allow(10000000);
+        ct_os_go_silent();
+        for (int tries = 0; tries < 5 && !counted; tries++) /* the machine may stop it between two readings */
+            counted = counts_all_of_its_wait(b);
+        _exit(!counted);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 struct waiting {
     uint32_t events;
     pthread_t thread;
@@ -345,6 +378,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_claimed_are_not_dropped, clean),
         cmocka_unit_test_teardown(test_passes_take_what_is_there, clean),
         cmocka_unit_test_teardown(test_patience_is_used_up, clean),
+        cmocka_unit_test_teardown(test_silent_wait_is_counted, clean),
         cmocka_unit_test_teardown(test_waits_are_written, clean),
         cmocka_unit_test_teardown(test_wait_is_bounded, clean),
         cmocka_unit_test_teardown(test_wait_ends_in_the_past, clean),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "packed_util.h"
+#include "random_util.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,10 +15,7 @@ void seed(uint64_t value) {
 }
 
 uint32_t pick(uint32_t limit) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return (uint32_t)(state >> 33) % limit;
+    return (uint32_t)(random_next(&state) >> 33) % limit;
 }
 
 /* ---- events as programs make them ---- */

@@ -101,8 +101,14 @@ static void test_limit(void **state) {
  * process runs on. */
 static void test_endless_calls(void **state) {
     (void)state;
+#ifdef __x86_64__
     static const char *const codes[] = {"\xeb\xfe", "\xb8\x6e\0\0\0\x0f\x05\xeb\xf7"}; /* jmp; getppid, jmp */
     static const size_t sizes[] = {2, 9};
+#else
+    static const uint32_t run = 0x14000000, ask[] = {0xd28015a8, 0xd4000001, 0x17fffffe}; /* b; getppid, b */
+    static const void *const codes[] = {&run, ask};
+    static const size_t sizes[] = {sizeof run, sizeof ask};
+#endif
     for (int i = 0; i < 2; i++) {
         struct target target;
         uint64_t map[6] = {0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};

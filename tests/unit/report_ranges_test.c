@@ -3,6 +3,7 @@
  * reads event after event: on random programs with open calls, coroutines, gaps, waits, exceptions, and damage. */
 #include "report/functions.h"
 #include "report/where.h"
+#include "process_util.h"
 #include "summary_util.h"
 #include "tests/tools/place_of.h"
 #include "trace/reader.h"
@@ -13,22 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <cmocka.h>
-
-static char root[200], directory[300];
-
-static int setup(void **unused) {
-    (void)unused;
-    make_directory(root, sizeof root);
-    snprintf(directory, sizeof directory, "%s/pid_321", root);
-    return 0;
-}
-
-static int teardown(void **unused) {
-    (void)unused;
-    remove_directory(root);
-    return 0;
-}
 
 /* ---- comparing ---- */
 
@@ -191,12 +178,46 @@ static void damage_is_noticed_in_ranges(void **unused) {
     compare(&(struct ct_report_options){0});
 }
 
+/* Makes a report with this many files open at most. */
+static int make_with_files(struct ct_report **report, const struct ct_report_options *options, rlim_t files) {
+    struct rlimit all, few;
+    struct ct_trace *trace;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &all), 0);
+    few = (struct rlimit){files, all.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int status = ct_trace_open(&trace, directory, NULL, 0);
+    if (!status) {
+        status = ct_report_make(report, trace, options);
+        ct_trace_close(trace);
+    }
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &all), 0);
+    return status;
+}
+
+/* With just enough files for one reader. */
+static void ranges_need_no_files(void **unused) {
+    (void)unused;
+    struct ct_report_options whole_options = {.workers = 1, .range_events = UINT64_MAX};
+    struct ct_report_options parts_options = {.workers = 1, .range_events = 300};
+    struct ct_report *whole, *parts;
+    rlim_t files = 3;
+    write_random(directory, &traces[0]);
+    while (make_with_files(&whole, &whole_options, files))
+        assert_true(files++ < 100);
+    assert_int_equal(make_with_files(&parts, &parts_options, files), 0);
+    expect_same(whole, parts);
+    assert_int_equal(parts->ranges, 0);
+    ct_report_free(whole);
+    ct_report_free(parts);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(ranges_count_what_events_count, setup, teardown),
         cmocka_unit_test_setup_teardown(time_off_the_processor_is_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(conditions_hold_in_ranges, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_is_noticed_in_ranges, setup, teardown),
+        cmocka_unit_test_setup_teardown(ranges_need_no_files, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers that use summaries and readers that read everything show the same, on random programs and random ranges. */
+#include "process_util.h"
+#include "random_util.h"
 #include "report/calls.h"
 #include "report/fits.h"
 #include "report/functions.h"
@@ -18,23 +20,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static char root[200], directory[300];
-
 static const struct ct_summary_limits slow = {.least = UINT64_MAX},
                                       fast = {.least = 1, .span_events = 1000, .all_starts = true};
-
-static int setup(void **unused) {
-    (void)unused;
-    make_directory(root, sizeof root);
-    snprintf(directory, sizeof directory, "%s/pid_321", root);
-    return 0;
-}
-
-static int teardown(void **unused) {
-    (void)unused;
-    remove_directory(root);
-    return 0;
-}
 
 /* ---- answers as numbers ---- */
 
@@ -141,11 +128,8 @@ static const struct random_trace traces[] = {
 };
 
 static uint64_t next_random(void) {
-    static uint64_t state = 88172645463325252u;
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state >> 20;
+    static uint64_t state = RANDOM_SEED;
+    return random_next(&state) >> 20;
 }
 
 /* The time of all events, roughly. */

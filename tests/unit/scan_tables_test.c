@@ -42,7 +42,8 @@ static void add_absolute(const struct sample *s, unsigned offset) {
 
 /* ---- tables that lea names ---- */
 
-#define TABLE (BASE + 0x100000)
+#define TABLE     (BASE + 0x100000)
+#define LOW_TABLE 0x100000ull /* of position-dependent code */
 
 /* 0 lea rdx, [TABLE]; 7 movsxd rax, [rdx+rdi*4]; 11 add rax, rdx; 14 jmp rax; 16.. one-byte cases */
 static const uint8_t switch_code[] = {
@@ -101,6 +102,31 @@ static void test_cold_cases(void **state) {
     ct_scan_free(&s.scan);
 }
 
+/* A cold part may have a switch of its own, all of whose cases are in the other part. */
+static void test_cold_switch(void **state) {
+    (void)state;
+    static const uint8_t jump[] = {0xff, 0x24, 0xfd, 0x00, 0x00, 0x10, 0x00}; /* jmp [LOW_TABLE + rdi*8] */
+    uint8_t code[40];
+    struct sample s;
+    memset(code, 0xc3, sizeof code);
+    memcpy(code, switch_code, 16);
+    SAMPLE(&s, code, 0, 16, 20, 40);
+    start_table(&s, TABLE);
+    add_relative(&s, 24);
+    add_relative(&s, 31);
+    run(&s);
+    CHECK_BITS(&s, landing, 0, 20, 24, 31);
+    ct_scan_free(&s.scan);
+    memcpy(code, jump, sizeof jump);
+    SAMPLE_AT(&s, LOW_BASE, code, 0, 16, 20, 40);
+    start_table(&s, LOW_TABLE);
+    add_absolute(&s, 24);
+    add_absolute(&s, 31);
+    run(&s);
+    CHECK_BITS(&s, landing, 0, 20, 24, 31);
+    ct_scan_free(&s.scan);
+}
+
 static void test_table_ends(void **state) {
     (void)state;
     struct sample s;
@@ -118,6 +144,7 @@ static void test_table_of_others(void **state) {
     (void)state;
     struct sample s;
     start_switch(&s);
+    s.code[8] = 0x8b; /* mov rax, [rdx+rdi*4]: whether this is a table is not certain */
     add_relative(&s, 31);
     add_relative(&s, 0);
     run(&s);
@@ -285,8 +312,6 @@ static void test_named_is_no_table(void **state) {
 
 /* ---- tables in position-dependent code ---- */
 
-#define LOW_TABLE 0x100000ull
-
 static void test_table_in_jump(void **state) {
     (void)state;
     static const uint8_t code[] = {
@@ -453,6 +478,7 @@ int main(void) {
         cmocka_unit_test(test_relative_table),
         cmocka_unit_test(test_absolute_table),
         cmocka_unit_test(test_cold_cases),
+        cmocka_unit_test(test_cold_switch),
         cmocka_unit_test(test_table_ends),
         cmocka_unit_test(test_table_of_others),
         cmocka_unit_test(test_implausible_targets),

@@ -177,6 +177,55 @@ static void test_context(void **state) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
+static volatile int caught;
+
+static void catch_one(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)info, (void)context;
+    caught++;
+}
+
+static bool same_action(const struct sigaction *a, const struct sigaction *b) {
+    return a->sa_handler == b->sa_handler && a->sa_flags == b->sa_flags &&
+           sigismember(&a->sa_mask, SIGALRM) == sigismember(&b->sa_mask, SIGALRM);
+}
+
+/* The program sees its own actions, whatever they are, and gets them back. */
+static void test_actions(void **state) {
+    (void)state;
+    enum { ALL = 65 };
+    static struct sigaction before[ALL], during[ALL], after[ALL];
+    struct sigaction saved[4], odd = {.sa_handler = SIG_DFL, .sa_flags = SA_RESTART};
+    static const int changed[4] = {SIGUSR1, SIGPIPE, SIGTERM, SIGCHLD};
+    for (int i = 0; i < 4; i++)
+        sigaction(changed[i], NULL, &saved[i]);
+    install(SIGUSR1, catch_one, SA_NODEFER);
+    signal(SIGPIPE, SIG_IGN);
+    sigaddset(&odd.sa_mask, SIGALRM);
+    sigaction(SIGTERM, &odd, NULL);
+    install(SIGCHLD, catch_one, 0);
+    for (int i = 1; i < ALL; i++)
+        sigaction(i, NULL, &before[i]);
+    struct ct_stalker *stalker;
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    for (int i = 1; i < ALL; i++)
+        sigaction(i, NULL, &during[i]);
+    raise(SIGUSR1);
+    raise(SIGPIPE);
+    raise(SIGCHLD);
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    for (int i = 1; i < ALL; i++)
+        sigaction(i, NULL, &after[i]);
+    for (int i = 0; i < 4; i++)
+        sigaction(changed[i], &saved[i], NULL);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+    assert_int_equal(caught, 2);
+    for (int i = 1; i < ALL; i++) {
+        assert_true(same_action(&before[i], &during[i]));
+        assert_true(same_action(&before[i], &after[i]));
+    }
+}
+
 static volatile int traps;
 
 static void on_trap(int signal, siginfo_t *info, void *context) {
@@ -547,10 +596,11 @@ static void test_alternate_stack(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_timer),   cmocka_unit_test(test_siglongjmp),
-        cmocka_unit_test(test_context), cmocka_unit_test(test_odd_instructions),
-        cmocka_unit_test(test_storm),   cmocka_unit_test(test_system_calls),
-        cmocka_unit_test(test_death),   cmocka_unit_test(test_alternate_stack),
+        cmocka_unit_test(test_actions),          cmocka_unit_test(test_timer),
+        cmocka_unit_test(test_siglongjmp),       cmocka_unit_test(test_context),
+        cmocka_unit_test(test_odd_instructions), cmocka_unit_test(test_storm),
+        cmocka_unit_test(test_system_calls),     cmocka_unit_test(test_death),
+        cmocka_unit_test(test_alternate_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,8 @@
 /* Summaries: what they say is what the events say, and nothing that is wrong with one matters. */
 #include "trace/summary.h"
 #include "abi/atf.h"
+#include "process_util.h"
+#include "random_util.h"
 #include "summary_util.h"
 #include "trace/crc32.h"
 #include "trace/reader.h"
@@ -15,21 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static char root[200], directory[300];
-
-static int setup(void **unused) {
-    (void)unused;
-    make_directory(root, sizeof root);
-    snprintf(directory, sizeof directory, "%s/pid_321", root);
-    return 0;
-}
-
-static int teardown(void **unused) {
-    (void)unused;
-    remove_directory(root);
-    return 0;
-}
 
 /* ---- a reader that reads everything ---- */
 
@@ -387,10 +374,7 @@ static bool open_damaged(const uint8_t *bytes, size_t size) {
 }
 
 static uint32_t next_random(uint64_t *state) {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return (uint32_t)(*state >> 33);
+    return (uint32_t)(random_next(state) >> 33);
 }
 
 /* With a right checksum the numbers are what a hostile writer wants: reading must survive them. */

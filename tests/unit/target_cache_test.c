@@ -116,6 +116,25 @@ static void test_another_process(void **state) {
     target_end(&other);
 }
 
+/* Names come from the cache too, and are those of a whole analysis. */
+static void test_names_only(void **state) {
+    (void)state;
+    struct ct_target_plan_options options = {.cache_dir = directory, .names_only = true};
+    check_plan(cold->module_count);
+    struct ct_target_plan *names = target_plan(&target, &options);
+    assert_int_equal(names->cache_hits, cold->module_count);
+    for (size_t i = 0; i < cold->module_count; i++) {
+        assert_int_equal(names->modules[i].table_hash, cold->modules[i].table_hash);
+        assert_int_equal(names->modules[i].function_count, cold->modules[i].function_count);
+    }
+    ct_target_plan_free(names);
+    for_files(remove_file);
+    names = target_plan(&target, &options);
+    assert_int_equal(names->cache_misses, cold->module_count);
+    ct_target_plan_free(names);
+    check_plan(cold->module_count); /* what was stored is whole */
+}
+
 /* The first file of the cache, which is then removed. */
 static uint8_t *take_file(size_t *size) {
     char path[PATH_MAX + 300];
@@ -391,6 +410,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_hash),
         cmocka_unit_test(test_cold_and_warm),
         cmocka_unit_test(test_another_process),
+        cmocka_unit_test(test_names_only),
         cmocka_unit_test(test_debug_files),
         cmocka_unit_test(test_damaged_files),
         cmocka_unit_test(test_bad_directories),

@@ -2,6 +2,7 @@
 /* Guesses of functions: right ones in a program whose names are known but hidden, and none that break a rule in code
  * and files that say anything. `target_guess_test PROGRAM`: a static program with its symbols. */
 #include "plan/target_guess.h"
+#include "random_util.h"
 #include <contrail/status.h>
 
 #include <setjmp.h>
@@ -18,18 +19,7 @@
 
 static const char *program_path;
 
-static uint64_t random_state = 88172645463325252u;
-
-static uint64_t next_random(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
-static size_t below(size_t limit) {
-    return limit ? next_random() % limit : 0;
-}
+static uint64_t random_state = RANDOM_SEED;
 
 /* ---- a module that is a file in memory ---- */
 
@@ -244,11 +234,11 @@ static void check_code(uint64_t entry) {
 /* Random bytes with many branches in them, to anywhere nearby, also into the middle of instructions and to the end. */
 static void fill_with_branches(uint8_t *code, unsigned per_cent) {
     for (size_t at = 0; at < CODE;) {
-        int32_t to = (int32_t)below(CODE + 64) - (int32_t)at - 5;
-        uint8_t branch[6] = {(uint8_t)(next_random() % 3 ? 0xe8 : 0xe9)};
+        int32_t to = (int32_t)random_below(&random_state, CODE + 64) - (int32_t)at - 5;
+        uint8_t branch[6] = {(uint8_t)(random_next(&random_state) % 3 ? 0xe8 : 0xe9)};
         memcpy(branch + 1, &to, 4);
-        if (below(100) >= per_cent || CODE - at < 5)
-            code[at++] = (uint8_t)next_random();
+        if (random_below(&random_state, 100) >= per_cent || CODE - at < 5)
+            code[at++] = (uint8_t)random_next(&random_state);
         else
             memcpy(code + at, branch, 5), at += 5;
     }
@@ -258,7 +248,7 @@ static void test_any_code(void **state) {
     (void)state;
     for (unsigned i = 0; i < 2000; i++) {
         fill_with_branches(guarded + HEAD, i % 101);
-        check_code(ADDRESS + below(CODE));
+        check_code(ADDRESS + random_below(&random_state, CODE));
     }
 }
 
@@ -334,7 +324,7 @@ static void test_damaged(void **state) {
         assert_non_null(m.file);
         memcpy(m.file, original, size);
         for (unsigned k = 0; k < 2000; k++) /* the headers stay: they say what is mapped */
-            m.file[4096 + below(size - 4096)] = (uint8_t)next_random();
+            m.file[4096 + random_below(&random_state, size - 4096)] = (uint8_t)random_next(&random_state);
         if (!ct_functions_open_image(&m.table, m.file, m.size)) {
             map_segments(&m);
             assert_int_equal(guess(&m), 0);

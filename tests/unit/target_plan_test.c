@@ -442,7 +442,7 @@ static void test_places(void **state) {
     size_t moved = 0, whole = 0;
     for (size_t i = 0; i < plan->hook_count; i++) {
         const struct ct_plan *p = &plan->hooks[i].plan;
-        bool odd = p->patch_count > 1 || p->whole || p->patches[0].size == CT_PATCH_MAX;
+        bool odd = p->patch_count > 1 || p->whole || p->patches[0].size == CT_TWO_JUMPS;
         if (!(odd && whole < 40) && i % 1000)
             continue;
         whole += odd;
@@ -450,7 +450,7 @@ static void test_places(void **state) {
             check_places(plan, pc, &moved);
         for (unsigned k = 0; k < p->patch_count; k++) {
             check_places(plan, p->patches[k].at, &moved);
-            check_places(plan, p->patches[k].at + CT_PATCH_MAX / 2, &moved);
+            check_places(plan, p->patches[k].at + CT_TWO_JUMPS / 2, &moved);
         }
     }
     if (moved < 20)

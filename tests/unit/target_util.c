@@ -224,7 +224,7 @@ static void check_patches(const struct ct_target_hook *h, const struct ct_target
         assert_true(decode(p->bytes, p->size, p->at, &insn));
         uint64_t to = named_address(&insn);
         for (unsigned k = 0; to != h->plan.stub && to != h->plan.body && k < h->plan.patch_count; k++)
-            if (h->plan.patches[k].at == to || h->plan.patches[k].at + CT_PATCH_MAX / 2 == to) {
+            if (h->plan.patches[k].at == to || h->plan.patches[k].at + CT_TWO_JUMPS / 2 == to) {
                 assert_true(decode(h->plan.patches[k].bytes + (to - h->plan.patches[k].at), 5, to, &insn));
                 to = named_address(&insn);
             }

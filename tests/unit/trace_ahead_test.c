@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cursors, summaries and verify see the same events whether somebody reads ahead or not, and notice the same damage. */
+#include "process_util.h"
 #include "summary_util.h"
 #include "trace/ahead.h"
 #include "trace/reader.h"
@@ -14,21 +15,6 @@
 #include <cmocka.h>
 
 #define SECONDS 30
-
-static char root[200], directory[300];
-
-static int setup(void **unused) {
-    (void)unused;
-    make_directory(root, sizeof root);
-    snprintf(directory, sizeof directory, "%s/pid_321", root);
-    return 0;
-}
-
-static int teardown(void **unused) {
-    (void)unused;
-    remove_directory(root);
-    return 0;
-}
 
 static const struct random_trace traces[] = {
     {.seed = 301, .threads = 1, .events = 60000},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading and verifying traces: whole ones, cut ones, damaged ones. */
+#include "random_util.h"
 #include "tests/tools/place_of.h"
 #include "trace_util.h"
 #include <contrail/status.h>
@@ -278,11 +279,9 @@ static void test_processes(void **state) {
 
 /* ---- cut files ---- */
 
-static uint64_t state = 88172645463325252u;
+static uint64_t state = RANDOM_SEED;
 static uint64_t random_number(void) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    return state ^= state << 17;
+    return random_next(&state);
 }
 
 /* The trace with thread 0's file cut to `size` bytes. */

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "contrail/status.h"
+#include "random_util.h"
 #include "symbols/functions.h"
 #include "symbols/unwind.h"
 
@@ -191,11 +192,9 @@ static void test_errors(void **state) {
 
 /* ---- damaged tables: no crash, no endless loop ---- */
 
-static uint64_t random_state = 88172645463325252u;
+static uint64_t random_state = RANDOM_SEED;
 static uint64_t next_random(void) {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    return random_state ^= random_state << 17;
+    return random_next(&random_state);
 }
 
 static void test_damaged(void **state) {

@@ -39,6 +39,13 @@ void *ct_os_alloc_low(size_t size, int prot) {
     return failed(at) ? NULL : (void *)at;
 }
 
+#define POPULATE_WRITE 23 /* MADV_POPULATE_WRITE, since Linux 5.14 */
+
+void ct_os_populate(void *start, size_t size) {
+    if (!ct_os_is_silent())
+        (void)syscall3(__NR_madvise, (uint64_t)start, size, POPULATE_WRITE);
+}
+
 int ct_os_free(void *start, size_t size) {
     return status_of(sys_munmap((uint64_t)start, size));
 }

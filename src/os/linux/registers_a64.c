@@ -3,8 +3,9 @@
  *
  * The kernel steps back over the instruction of an interrupted system call before it stops the thread, so pc is the
  * instruction already. Which of the two it is, a call to be repeated or one to be made for the first time, does not
- * matter to who moves the thread; that a call has ended with -EINTR because of the stop cannot be undone yet. */
+ * matter to who moves the thread. One that it has ended instead is repeated by us (interrupted_a64.h). */
 #include "registers_a64.h"
+#include "interrupted_a64.h"
 #include "seize.h"
 #include "syscall.h"
 
@@ -32,6 +33,10 @@ uint64_t ct_registers_pc(const struct ct_registers *r) {
 
 void ct_registers_set_pc(struct ct_registers *r, uint64_t pc) {
     ct_registers_as_a64(r)->pc = pc;
+}
+
+uint64_t ct_registers_link(const struct ct_registers *r) {
+    return ct_registers_to_a64(r)->x[30];
 }
 
 uint64_t ct_registers_sp(const struct ct_registers *r) {
@@ -122,6 +127,8 @@ long ct_registers_write(int tid, const struct ct_registers *r) {
 
 int ct_seize_read_registers(struct seize_thread *thread) {
     long result = ct_registers_read(thread->tid, &thread->regs);
+    if (!failed(result) && ct_interrupted_undo(thread->tid, thread->signal, ct_registers_as_a64(&thread->regs)))
+        result = regset(PTRACE_SETREGSET, thread->tid, NT_PRSTATUS, &thread->regs, REGISTERS_SIZE);
     ct_registers_copy(&thread->original, &thread->regs);
     return status_of(result);
 }

@@ -53,6 +53,11 @@ void ct_registers_set_pc(struct ct_registers *r, uint64_t pc) {
     ct_registers_as_x64(r)->rip = pc + ct_registers_call_size(r);
 }
 
+uint64_t ct_registers_link(const struct ct_registers *r) {
+    (void)r;
+    return 0;
+}
+
 uint64_t ct_registers_sp(const struct ct_registers *r) {
     return ct_registers_to_x64(r)->rsp;
 }

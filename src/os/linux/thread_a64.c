@@ -5,6 +5,8 @@
 #include "registers_a64.h"
 #include "syscall.h"
 
+#include <linux/fcntl.h>
+
 uint64_t ct_os_thread_pointer(void) {
     uint64_t value;
     __asm__ volatile("mrs %0, tpidr_el0" : "=r"(value));
@@ -32,7 +34,17 @@ uint64_t ct_os_get_block(void) {
 }
 
 void *ct_os_block(void) {
-    return (void *)*block_word();
+    return ct_os_has_thread_pointer() ? (void *)*block_word() : NULL;
+}
+
+bool ct_os_inherits_block(void) {
+    return false;
+}
+
+/* The creator has made the memory for the thread: it is writable. */
+void ct_os_forget_block(uint64_t thread_pointer) {
+    if (thread_pointer && !(thread_pointer & 7) && thread_pointer < CT_ADDRESS_LIMIT)
+        *(uint64_t *)(thread_pointer + CT_BLOCK_WORD_A64) = 0;
 }
 
 /* There is no such call, and no register that it could take. */
@@ -50,10 +62,38 @@ bool ct_os_has_gsbase(void) {
     return false;
 }
 
-/* Not known yet: libraries keep the stack pointer in different places. 0: nothing is known. */
+/* ---- longjmp ---- */
+
+static uint64_t jump_guard;
+
+/* glibc takes its secret from the random bytes that the kernel gives a program, after those of another secret. musl has
+ * none. */
+void ct_os_learn_jumps(void) {
+    enum { ENTRIES = 64, RANDOM = 25, GUARD = 8 };
+    uint64_t vector[2 * ENTRIES] = {0};
+    long fd = syscall4(__NR_openat, AT_FDCWD, "/proc/self/auxv", O_RDONLY | O_CLOEXEC, 0);
+    if (failed(fd))
+        return;
+    (void)syscall3(__NR_read, fd, vector, sizeof vector - 2 * sizeof *vector);
+    (void)syscall1(__NR_close, fd);
+    for (unsigned i = 0; vector[2 * i]; i++)
+        if (vector[2 * i] == RANDOM)
+            (void)ct_os_peek(vector[2 * i + 1] + GUARD, &jump_guard, sizeof jump_guard);
+}
+
+static bool is_near(uint64_t a, uint64_t b) {
+    return a - b + (64u << 20) < 128u << 20;
+}
+
+/* glibc and musl have the same layout; only glibc scrambles the stack pointer. It is never above the frame pointer of
+ * the function that called setjmp. Where it is not known, that one does: all frames that are left are below it. */
 uint64_t ct_os_jump_target(uint64_t jump_buffer) {
-    (void)jump_buffer;
-    return 0;
+    enum { FP = 10, SP = 13 };
+    const uint64_t *words = (const uint64_t *)jump_buffer;
+    uint64_t fp = words[FP], plain = words[SP], clear = words[SP] ^ jump_guard;
+    if (is_near(clear, fp) && !(clear & 15))
+        return clear;
+    return is_near(plain, fp) && !(plain & 15) ? plain : fp;
 }
 
 /* Frames of handlers are not found yet. */
@@ -66,10 +106,11 @@ void ct_os_relax(void) {
     __asm__ volatile("yield");
 }
 
-/* Saving is not written yet. */
+/* q0 to q31, fpsr and fpcr. What SVE adds to the registers is not saved: no call keeps it. */
 bool ct_os_vectors(struct ct_vectors *vectors) {
-    vectors->size = vectors->parts = 0;
-    return false;
+    vectors->size = 32 * 16 + 16;
+    vectors->parts = 0;
+    return true;
 }
 
 uint64_t ct_os_timestamp(void) {

@@ -40,6 +40,17 @@ uint64_t ct_os_get_block(void) {
     return syscall2(__NR_arch_prctl, ARCH_GET_GS, &value) ? 0 : value;
 }
 
+void ct_os_learn_jumps(void) {
+}
+
+bool ct_os_inherits_block(void) {
+    return true;
+}
+
+void ct_os_forget_block(uint64_t thread_pointer) {
+    (void)thread_pointer;
+}
+
 bool ct_os_sets_bases(uint64_t call) {
     return call == __NR_arch_prctl;
 }

@@ -24,3 +24,17 @@ def reading(bench):
         goal = 4 * millions / 225 if name == "report" else None
         bench.figure(name, "s", values, goal)
         bench.figure(name + ", events a second", "M/s", [millions / value for value in values], more=True)
+    questions(bench, trace, millions)
+
+
+def questions(bench, trace, millions):
+    """SQL: a full scan, one call, and counts of all calls. bench_query has SQLite's own table beside them."""
+    ways = {"query, all calls": ("SELECT sum(duration) FROM calls", None),
+            "query, one call": ("SELECT function, duration FROM calls WHERE id = %d" % (millions * 500000), 1),
+            "query, edges": ("SELECT sum(calls) FROM edges", None)}
+    found = bench.in_turns({name: lambda sql=sql: measure.seconds_of(bench, [bench.tool, "query", trace, sql])
+                            for name, (sql, _) in ways.items()})
+    for name, values in found.items():
+        bench.figure(name, "s", values, ways[name][1])
+    bench.figure("query, rows a second", "M/s", [millions / 2 / value for value in found["query, all calls"]], 5,
+                 more=True)

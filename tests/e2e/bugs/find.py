@@ -97,7 +97,7 @@ class Find(session_case.SessionCase):
         trace = self.spawn_hung(self.compile("two_accounts"), "the last round")
         idle = self.ask("info", trace)
         self.assertRegex(idle, r"has been in pthread_mutex_lock \(called by transfer\) for \d")
-        self.assertIn("`contrail report --locks` lists who waits", idle)
+        self.assertIn("`contrail report --locks` shows which threads wait", idle)
         locks = self.ask("report", "--locks", trace)
         self.assertIn("Deadlock", locks)
         waits = re.findall(r"(thread \d) has waited \S+ m?s for mutex (\w+) \(0x\w+\) in transfer, "

@@ -13,7 +13,8 @@ import unittest
 
 CONTRAIL = os.path.abspath(sys.argv.pop(1))
 DAMAGED = 65
-READERS = (["report"], ["graph", "*"], ["replay", "--limit", "5"], ["export", "--format", "folded", "-o", "-"])
+READERS = (["report"], ["graph", "*"], ["replay", "--limit", "5"], ["export", "--format", "folded", "-o", "-"],
+           ["query", "SELECT count(*), sum(self) FROM calls"])
 
 
 def run(*words):

@@ -125,6 +125,27 @@ class Budget(session_case.SessionCase):
         return subprocess.run([session_case.CONTRAIL, *words, self.session()], capture_output=True, text=True,
                               check=True).stdout
 
+    def listed(self, *options):
+        report = json.loads(self.run_command("report", "--json", *options))
+        return {row["name"] for row in report["left_out"]}
+
+    def check_selected(self):
+        """The list is about what the report is about."""
+        self.assertIn("leaf", self.listed("-f", "le*f"))
+        self.assertNotIn("leaf", self.listed("-f", "middle"))
+        self.assertNotIn("leaf", self.listed("--module", "libc*"))
+        self.assertIn("leaf", self.listed("--from", "0s"))
+        self.assertEqual(self.listed("--to", "1us"), set())  # before the first one was left out
+
+    def check_stops(self):
+        """At most five stops a second, and longer ones so rarely that all take a hundredth of the time at most. The
+        last one is not over with its pause."""
+        manifest = self.manifest()
+        budget, length = manifest["budget"], manifest["recording_end_ns"] - manifest["recording_start_ns"]
+        self.assertGreater(budget["stops"], 0)
+        self.assertLessEqual(budget["stops"], length / 2e8 + 1)
+        self.assertLessEqual(budget["stopped_ns"] - budget["longest_stop_ns"], length / 100)
+
     def test_hot_leaf(self):
         process, pid = self.spawn("--budget", "5%")
         self.wait_left_out(pid)
@@ -144,6 +165,8 @@ class Budget(session_case.SessionCase):
         for change in budget["changes"]:
             self.assertIn(change["function"], functions)
         self.assertRegex(self.run_command("report"), r"> [\d.,]+ ?[kM]? calls, left out from [\d.]+ .*: leaf")
+        self.check_selected()
+        self.check_stops()
         self.assertIn("5 % of the program's CPU time", self.run_command("info"))
         self.assertIn("left out", self.run_command("info"))
         verify = subprocess.run([session_case.CONTRAIL, "verify", self.session()], capture_output=True, text=True)
@@ -219,6 +242,8 @@ class Budget(session_case.SessionCase):
         self.assertGreater(budget["budget"]["used"], 0)
         self.assertLessEqual({row["pid"] for row in budget["left_out"]}, {pid, child})
         self.assertRegex(self.run_command("report"), r"left out from .* of process %d\n" % child)
+        report = json.loads(self.run_command("report", "--json", "--thread", str(child)))
+        self.assertEqual({row["pid"] for row in report["left_out"]}, {child})  # the budget is of its process
 
     def test_short_process(self):
         """It ends before the budget has looked at it for the first time."""

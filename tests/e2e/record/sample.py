@@ -125,10 +125,19 @@ class Sample(session_case.SessionCase):
         done, manifests = self.record(self.program, options=["--sample", "2", "--clock", "fast", "--trigger", "crash",
                                                              "--trigger", "symbol=once"])
         self.assertIn("--clock fast has no effect with --sample", done.stderr)
-        self.assertIn("--trigger symbol=once sees only calls that are recorded", done.stderr)
+        self.assertIn("all calls of functions that --trigger symbol=once names are recorded", done.stderr)
         self.assertNotIn("late_ns", manifests[0]["clock"])
         info = subprocess.run([session_case.CONTRAIL, "info", self.session()], capture_output=True, text=True).stdout
         self.assertIn("every 2nd call", info)
+
+    def test_triggers_see_all_calls(self):
+        manifests, rows = self.check("--only", "calls", "--trigger", "symbol=jum*d")
+        for name in "jumped", "jumps":  # the one calls the other
+            self.assertEqual(rows[name]["calls"], 1000)
+            self.assertNotIn("recorded_calls", rows[name])  # all of them
+        self.assertEqual(rows["middle"]["recorded_calls"], 200)
+        self.assertEqual(rows["once"]["recorded_calls"], 0)
+        self.assertGreaterEqual(manifests[0]["marks"], 1000)
 
     def test_whole_subtrees(self):
         self.check("--only", "calls")

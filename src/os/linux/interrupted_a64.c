@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* System calls that our stop has ended with -EINTR, on arm64 (seize.h).
+ *
+ * Before it stops a thread, the kernel steps back over the instruction of a call that it will repeat, and forgets that
+ * there was one: such a thread looks as if it had not made its call yet, and needs nothing. Some calls end with -EINTR
+ * instead (epoll_pwait, rt_sigtimedwait, semtimedop, sockets with time limits, ...), and the program would see that
+ * although no signal came. They are repeated by us. The first argument was in the register that has the result now; the
+ * kernel has a copy, which it shows of threads that are in a call. So the number of the call is put there for a moment.
+ * If we die meanwhile the program sees -EINTR, as it would without this file.
+ *
+ * The kernel decides here when the thread stops, not when it resumes: a signal with a handler that is pending by now
+ * ends the call as it should, one that comes while the thread is stopped does not. */
+#include "interrupted_a64.h"
+#include "syscall.h"
+
+#include <linux/elf.h>
+#include <linux/ptrace.h>
+#include <linux/uio.h>
+
+#define SVC UINT32_C(0xd4000001)
+
+enum { NUMBER = 8 };
+
+static bool ends_early(uint64_t call) {
+    static const uint16_t calls[] = {__NR_epoll_pwait, __NR_rt_sigtimedwait, __NR_semtimedop, __NR_semop,
+                                     __NR_recvfrom,    __NR_recvmsg,         __NR_sendto,     __NR_sendmsg,
+                                     __NR_recvmmsg,    __NR_sendmmsg,        __NR_accept,     __NR_accept4,
+                                     __NR_connect,     __NR_io_getevents,    __NR_read,       __NR_readv,
+                                     __NR_write,       __NR_writev,          __NR_close,      441 /* epoll_pwait2 */,
+                                     426 /* io_uring_enter */};
+    for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (calls[i] == call)
+            return true;
+    return false;
+}
+
+static bool is_after_call(int tid, const struct ct_registers_a64 *a) {
+    uint64_t word = 0;
+    return (int64_t)a->x[0] == -EINTR && !failed(syscall4(__NR_ptrace, PTRACE_PEEKDATA, tid, a->pc - 4, &word)) &&
+           (uint32_t)word == SVC && ends_early(a->x[NUMBER]);
+}
+
+static const char *skip_to(const char *text, const char *title) {
+    for (; *text; text++) {
+        unsigned i = 0;
+        while (title[i] && text[i] == title[i])
+            i++;
+        if (!title[i])
+            return text + i;
+    }
+    return text;
+}
+
+/* A number in hexadecimal digits, with 0x or without. */
+static uint64_t hexadecimal(const char *text) {
+    uint64_t value = 0;
+    text += text[0] == '0' && text[1] == 'x' ? 2 : 0;
+    for (;; text++) {
+        unsigned digit = *text >= '0' && *text <= '9'   ? (unsigned)(*text - '0')
+                         : *text >= 'a' && *text <= 'f' ? (unsigned)(*text - 'a' + 10)
+                                                        : 16;
+        if (digit > 15)
+            return value;
+        value = value << 4 | digit;
+    }
+}
+
+/* Is there a signal that a handler waits for? */
+static bool has_signal(int tid) {
+    char text[2048];
+    if (!read_task_file(tid, tid, "status", text, sizeof text))
+        return true;
+    uint64_t pending =
+        hexadecimal(skip_to(text, "\nSigPnd:\t")) | hexadecimal(skip_to(text, "\nShdPnd:\t"));
+    return pending & ~hexadecimal(skip_to(text, "\nSigBlk:\t")) & hexadecimal(skip_to(text, "\nSigCgt:\t"));
+}
+
+static long set_call(int tid, int32_t call) {
+    struct iovec part = {&call, sizeof call};
+    return syscall4(__NR_ptrace, PTRACE_SETREGSET, tid, NT_ARM_SYSTEM_CALL, &part);
+}
+
+/* "NUMBER 0xFIRST ..." */
+static bool read_first_argument(int tid, uint64_t call, uint64_t *value) {
+    char text[256];
+    bool is_read = !failed(set_call(tid, (int32_t)call)) && read_task_file(tid, tid, "syscall", text, sizeof text) &&
+                   text[0] >= '0' && text[0] <= '9';
+    (void)set_call(tid, -1);
+    if (is_read)
+        *value = hexadecimal(skip_to(text, " "));
+    return is_read;
+}
+
+/* close must not be repeated: the descriptor is free, and its number may be in use again by now. */
+bool ct_interrupted_undo(int tid, int signal, struct ct_registers_a64 *a) {
+    uint64_t first;
+    if (!is_after_call(tid, a) || signal || has_signal(tid))
+        return false;
+    if (a->x[NUMBER] == __NR_close) {
+        a->x[0] = 0;
+        return true;
+    }
+    if (!read_first_argument(tid, a->x[NUMBER], &first))
+        return false;
+    a->x[0] = first;
+    a->pc -= 4;
+    return true;
+}

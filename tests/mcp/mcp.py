@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`contrail mcp`, asked by the official client of the Model Context Protocol (from npm): client.mjs.
+
+mcp.py CONTRAIL ORDERS CACHE, with ORDERS the program examples/orders.c, which crashes.
+
+Exit status 77: the client is not available here; the reason is printed."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "export"))
+import readers  # noqa: E402
+
+
+def main():
+    contrail, orders, cache = sys.argv[1:]
+    try:
+        modules = readers.npm_project(cache, HERE / "npm")
+    except readers.Unavailable as reason:
+        print(f"skipped: {reason}")
+        return 77
+    with tempfile.TemporaryDirectory() as directory:
+        subprocess.run([contrail, "spawn", "--quiet", "--trigger", "crash", "--output", directory, "--", orders],
+                       check=False, stderr=subprocess.DEVNULL)
+        return subprocess.run(["node", HERE / "client.mjs", modules, contrail, directory], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
