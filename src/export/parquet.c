@@ -78,7 +78,7 @@ static void choose_columns(struct dataset *d, enum ct_table_id id, bool apart) {
     if (id == CT_TABLE_PROCESSES) {
         d->columns[table->count] = WALL_CLOCK;
         table->columns[table->count++] =
-            (struct ct_parquet_column){.name = "time", .type = CT_PARQUET_TIME, .optional = true};
+            (struct ct_parquet_column){.name = "wall_clock", .type = CT_PARQUET_TIME, .optional = true};
     }
 }
 

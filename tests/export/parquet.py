@@ -19,7 +19,7 @@ import traces
 
 
 APART = ("calls", "events", "arguments")  # tables with a file for each thread
-EXTRA = ("time",)  # columns that `contrail query` does not have
+EXTRA = ("wall_clock",)  # columns that `contrail query` does not have
 CODECS = {"zstd": "ZSTD", "lz4": "LZ4_RAW", "none": "UNCOMPRESSED"}
 QUESTIONS = [
     "SELECT function, count(*), sum(duration), sum(self) FROM calls GROUP BY function ORDER BY 2 DESC, 1",
