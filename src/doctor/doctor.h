@@ -55,7 +55,7 @@ struct ct_doctor_facts {
     bool pidfd_open, pidfd_getfd, memfd, wipe_on_fork;
     bool no_gs; /* this machine has none, so that the next does not matter */
     bool fsgsbase;
-    bool steady_counter; /* by the architecture's rules */
+    bool steady_counter;      /* by the architecture's rules */
     int switches_error;       /* errno of asking the kernel for switches of a process of ours, for --cpu; 0: it works */
     int switches_whole_error; /* ... for those of whole processors */
     unsigned processors;

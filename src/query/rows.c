@@ -4,9 +4,10 @@
 #include <stdlib.h>
 
 static const struct ct_rows_class *const classes[CT_TABLE_COUNT] = {
-    [CT_TABLE_CALLS] = &ct_rows_calls,    [CT_TABLE_SUBTREE] = &ct_rows_calls,  [CT_TABLE_EVENTS] = &ct_rows_events,
-    [CT_TABLE_ARGUMENTS] = &ct_rows_arguments,
-    [CT_TABLE_SIGNALS] = &ct_rows_events, [CT_TABLE_STACK_AT] = &ct_rows_stack, [CT_TABLE_CALLERS] = &ct_rows_stack,
+    [CT_TABLE_CALLS] = &ct_rows_calls,    [CT_TABLE_SUBTREE] = &ct_rows_calls,
+    [CT_TABLE_EVENTS] = &ct_rows_events,  [CT_TABLE_ARGUMENTS] = &ct_rows_arguments,
+    [CT_TABLE_SIGNALS] = &ct_rows_events, [CT_TABLE_STACK_AT] = &ct_rows_stack,
+    [CT_TABLE_CALLERS] = &ct_rows_stack,
 };
 
 void ct_ask_all(struct ct_ask *ask) {

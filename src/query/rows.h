@@ -81,10 +81,10 @@ static inline void ct_rows_cell(struct ct_rows *rows, int column, struct ct_cell
 void ct_rows_close(struct ct_rows *rows);
 
 extern const struct ct_rows_class ct_rows_arguments; /* arguments.c */
-extern const struct ct_rows_class ct_rows_calls;  /* calls_rows.c */
-extern const struct ct_rows_class ct_rows_events; /* events.c */
-extern const struct ct_rows_class ct_rows_stack;  /* stacks.c */
-extern const struct ct_rows_class ct_rows_list;   /* lists.c: all other tables */
+extern const struct ct_rows_class ct_rows_calls;     /* calls_rows.c */
+extern const struct ct_rows_class ct_rows_events;    /* events.c */
+extern const struct ct_rows_class ct_rows_stack;     /* stacks.c */
+extern const struct ct_rows_class ct_rows_list;      /* lists.c: all other tables */
 
 /* ---- values ---- */
 

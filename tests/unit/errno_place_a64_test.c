@@ -13,7 +13,7 @@
 #include "plan/errno_place.h"
 #include "plan/target_guess.h"
 
-#define AT 0x401000u
+#define AT  0x401000u
 #define RET 0xd65f03c0
 
 static bool read_table(void *arg, uint64_t address, uint64_t *word) {
