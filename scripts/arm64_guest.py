@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tests of an arm64 build in a virtual machine of that kind, with a kernel of its own (docs/ARM64.md).
 
-usage: arm64_guest.py [OPTION...] TREE [NAME...]      tests by their names ("record_*" is allowed); TREE: build-arm64/tree
+usage: arm64_guest.py [OPTION...] TREE [NAME...]      tests by their names ("record_*"); TREE: build-arm64/tree
        arm64_guest.py [OPTION...] TREE -- COMMAND...  a command, in the project's directory
   --guests N    run this many machines side by side (2); each has one processor, because qemu may run stale code when
                 one processor changes what another one runs

@@ -490,8 +490,9 @@ void ct_agent_lane_wait_end(struct ct_block *b) {
     b->waits = 0;
 }
 
-/* No chunk is free. False: the event is lost. `*since`: when the thread began to wait, or when the last part of its wait
- * was counted; 0: it begins now. What is done between two parts counts too: without system calls they are short. */
+/* No chunk is free. False: the event is lost. `*since`: when the thread began to wait, or when the last part of its
+ * wait was counted; 0: it begins now. What is done between two parts counts too: without system calls they are
+ * short. */
 static bool wait_for_chunk(struct ct_block *b, uint64_t *since) {
     struct ct_shm_thread *t = &lane.threads[b->lane_slot];
     uint64_t from = *since ? *since : ct_os_timestamp();

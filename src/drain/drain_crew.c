@@ -2,10 +2,10 @@
 /* Several threads take the events of a pass, each those of other threads of the target. See drain.h.
  *
  * The drain thread lists and claims chunks, and makes threads, alone. Then it and its helpers take the threads' shares,
- * each with a hand of its own; a thread of the target belongs to one hand until all are done. What comes after that in a
- * pass (signals, detail, windows, threads that have ended) is the drain thread's alone again. So a file has one owner at
- * a time, and helpers know nothing of passes. They are started when there is work for them, where processors are free
- * as for trace/pack_pool.h. Lock: `lock`, for all but the hands. */
+ * each with a hand of its own; a thread of the target belongs to one hand until all are done. What comes after that in
+ * a pass (signals, detail, windows, threads that have ended) is the drain thread's alone again. So a file has one owner
+ * at a time, and helpers know nothing of passes. They are started when there is work for them, where processors are
+ * free as for trace/pack_pool.h. Lock: `lock`, for all but the hands. */
 #include "drain/drain.h"
 #include <stdlib.h>
 

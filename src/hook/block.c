@@ -3,8 +3,8 @@
  * (block_self.c), or a table (agent/table.c), reused after the thread has ended.
  *
  * A thread may find another thread's block: a new thread inherits its creator's GS, the word may be an ended thread's,
- * and a table has one entry for several threads. So every call compares the block's owner with the thread pointer; ct_block_current handles every
- * case in which they differ. Blocks are never freed and never leave the list. */
+ * and a table has one entry for several threads. So every call compares the block's owner with the thread pointer;
+ * ct_block_current handles every case in which they differ. Blocks are never freed and never leave the list. */
 #include "hook/exposed.h"
 #include "os/os.h"
 #include "os/thread.h"

@@ -10,8 +10,8 @@
  *   ct_frame_of_call      a function is about to begin at `slot`, in a slow path of its stub: where it will return to
  *   ct_frame_set_of_call  and where it is to return to instead
  *   ct_frame_of_return    the function at `slot` has just returned to a stub: the address that it has used
- *   ct_frame_is_taken     a function is about to begin at the slot of an open frame that returns to `address`, and not by
- *                         a tail call: is that frame dead?
+ *   ct_frame_is_taken     a function is about to begin at the slot of an open frame that returns to `address`, and
+ *                         not by a tail call: is that frame dead?
  *   ct_frame_plain        a return address without its signature
  *   ct_frame_argument     where the shared code has saved argument n (0 to 5) of the function about to begin at `slot`
  *   ct_frame_slot         the slot of a frame whose return address was found at `place`, and whose caller has the stack

@@ -59,8 +59,8 @@
 #define CT_BLOCK_SAMPLE        0x1480 /* every how many calls */
 #define CT_BLOCK_FN_SAMPLE     0x1488
 #define CT_BLOCK_COUNTS_ALONE  0x1490 /* no other thread writes to these counts; 0: perhaps one does */
-/* The highest place of a return address from which on CT_STACK_PLAIN bytes of stack are mapped. 0: not known, or another
- * size is captured, or vector registers too. */
+/* The highest place of a return address from which on CT_STACK_PLAIN bytes of stack are mapped. 0: not known, or
+ * another size is captured, or vector registers too. */
 #define CT_BLOCK_STACK_PLAIN 0x1498
 #define CT_STACK_PLAIN       128
 #define CT_COUNT_SHIFT       4 /* the size of a count is this power of two */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of a thread block that is the Stalker's (stalk/layout.h), x86_64. Its own blocks have no runtime. See layout.h. */
+/* The part of a thread block that is the Stalker's (stalk/layout.h), x86_64. Its own blocks have no runtime. See
+ * layout.h. */
 #ifndef CT_HOOK_LAYOUT_X64_H
 #define CT_HOOK_LAYOUT_X64_H
 

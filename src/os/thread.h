@@ -30,7 +30,8 @@ void *ct_os_block(void);        /* one instruction; faults if there is no block 
 /* Does a new thread begin with its creator's block (x86_64)? Otherwise the block belongs to the thread pointer (arm64,
  * where it is in memory beside what the pointer points to), and ct_os_block returns NULL where there is none. */
 bool ct_os_inherits_block(void);
-/* A thread that begins with this thread pointer finds no block: what lies there is of an ended thread, or of anybody. */
+/* A thread that begins with this thread pointer finds no block: what lies there is of an ended thread, or of
+ * anybody. */
 void ct_os_forget_block(uint64_t thread_pointer);
 /* Is this the system call that sets such registers (arch_prctl)? And with this first argument, does it set ours? */
 bool ct_os_sets_bases(uint64_t call);

@@ -16,8 +16,8 @@ int ct_loader_run_traced(struct ct_remote *remote, uint64_t deadline_ms);
 
 /* Is `original`, which is at `notify`, a function that only returns, with enough room? `patch` is then: a harmless
  * system call, return. The address after the call instruction is CT_LOADER_MARK further. Where the room is too small
- * (CT_LOADER_FAR is not 0), `patch` leads to `far`, and ct_loader_far is written there. False: these bytes are something
- * else, or `far` is too far away. */
+ * (CT_LOADER_FAR is not 0), `patch` leads to `far`, and ct_loader_far is written there. False: these bytes are
+ * something else, or `far` is too far away. */
 bool ct_loader_patch(const uint8_t original[CT_LOADER_PATCH], uint64_t notify, uint64_t far,
                      uint8_t patch[CT_LOADER_PATCH]);
 void ct_loader_far(uint8_t code[CT_LOADER_JUMP]);

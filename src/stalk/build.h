@@ -43,7 +43,8 @@ struct stalk_build {
     uint64_t way_in;                 /* run address of that way in */
     bool spoils_flags;               /* it changes the flags, which the code overwrites */
     uint64_t relies_from, relies_to; /* as in the fragment */
-    /* Where the stack pointer is, and the highest place that was written: bytes from where it was when the block began. */
+    /* Where the stack pointer is, and the highest place that was written: bytes from where it was when the block
+     * began. */
     int64_t stack_at, stack_written;
     size_t cold_bytes;
     uint64_t block; /* start of the current block */

@@ -32,8 +32,8 @@ void ct_stalk_emit_cmp(struct ct_code_buf *out, uint64_t address);
  * `spoils_flags`: it may change the flags. Returns where the way in begins. */
 uint64_t ct_stalk_emit_indirect(struct ct_code_buf *out, const struct stalk_region *r, uint64_t address,
                                 bool spoils_flags);
-/* The way in for returns: the return address is on the stack, and only rcx is in the area. `spoils_flags`: it may change
- * the flags. Returns where the way in begins. */
+/* The way in for returns: the return address is on the stack, and only rcx is in the area. `spoils_flags`: it may
+ * change the flags. Returns where the way in begins. */
 uint64_t ct_stalk_emit_return(struct ct_code_buf *out, const struct stalk_region *r, uint64_t address,
                               bool spoils_flags);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entering and leaving the engine, arm64. The first part is position-independent and is copied into every arena.
  *
- * In translated code x18 is the address of the thread's area (layout.h), where the program's x18 is. A signal may arrive
- * at any instruction. These rules hold for recover_a64.c:
+ * In translated code x18 is the address of the thread's area (layout.h), where the program's x18 is. A signal may
+ * arrive at any instruction. These rules hold for recover_a64.c:
  *   - before ct_stalk_enter only x16 and x17 have changed, and their values are in the area;
  *   - from ct_stalk_saved on all registers are in the area;
  *   - from ct_stalk_restore on sp is the program's, and everything else is in the area.
@@ -72,8 +72,8 @@ LABEL ct_stalk_uncached
     b give_reason
 
 /* Excluded code, or setjmp, has returned to the address in x30 (landing_a64.c). x16 is the thread's block, x18 the
- * program's; x16 and x17 are free where a function returns. The return table of the thread's cache may know the address.
- * With the fast clock the engine reads the time each time. */
+ * program's; x16 and x17 are free where a function returns. The return table of the thread's cache may know the
+ * address. With the fast clock the engine reads the time each time. */
 LABEL ct_stalk_landed
     add x16, x16, #(CT_AREA & 0xfff)
     add x16, x16, #(CT_AREA & 0xfff000)
@@ -301,8 +301,8 @@ ct_stalker_unfollow_me:
 /* The handler of every signal that the program handles, while threads are followed. x0, x1 and x2 are the kernel's
  * arguments; the stack is the one that the kernel chose. Blocks all signals, calls C code, then continues where that
  * says, with the same arguments: natively with the old mask, or at ct_stalk_restore, which sets the mask. It is in the
- * section of our own code; while the thread is outside of the section, ct_stalk_underway counts it. signal_a64.h has the
- * layout of the frame. */
+ * section of our own code; while the thread is outside of the section, ct_stalk_underway counts it. signal_a64.h has
+ * the layout of the frame. */
 FUNCTION ct_stalk_signal_entry
     hint #34
     stp x29, x30, [sp, #-64]!
@@ -354,9 +354,9 @@ ct_stalk_signal_return:
     svc #0
 
 /* The first instructions of a new thread that is to be followed. Its x16 and x17 are on its fresh stack. x16 points to
- * our address, to where it continues, and to code that takes both registers from the stack and continues there natively.
- * It is in the section of our own code; while the thread is outside of the section it is counted, so that its creator's
- * Stalker stays. */
+ * our address, to where it continues, and to code that takes both registers from the stack and continues there
+ * natively. It is in the section of our own code; while the thread is outside of the section it is counted, so that its
+ * creator's Stalker stays. */
     .section ct_stalk_text, "ax", @progbits
 .macro RELOAD
     ldp x2, x3, [sp, #16]

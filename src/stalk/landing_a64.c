@@ -2,12 +2,12 @@
 /* Where calls of excluded code return to, arm64; setjmp too, which longjmp returns from again.
  *
  * Such a call has an address of ours in x30, which the callee keeps where it likes; a jump buffer may outlive the
- * Stalker, and any thread may use it. So these slots belong to no Stalker, are never freed, and check whether the thread
- * that arrives is followed now. If it is not, they jump to the application's return address.
+ * Stalker, and any thread may use it. So these slots belong to no Stalker, are never freed, and check whether the
+ * thread that arrives is followed now. If it is not, they jump to the application's return address.
  *
  * A slot has 64 bytes; the last 8 are the application's return address. Calls return to its second word, because
- * unwinders look up the byte before (unwind.c). x16, x17 and x30 are free where a function returns. Owner: `lock`, taken
- * inside a Stalker's lock; a slot never changes once it is written. */
+ * unwinders look up the byte before (unwind.c). x16, x17 and x30 are free where a function returns. Owner: `lock`,
+ * taken inside a Stalker's lock; a slot never changes once it is written. */
 #include "isa/machine.h"
 #include "os/os.h"
 #include "os/thread.h"

@@ -2,9 +2,9 @@
 /* Offsets that translated code, assembly and C share. They are plain numbers, so that the assembler can read them;
  * area.h asserts that they match the structure.
  *
- * The thread area is in the thread's block (hook/layout.h), whether hooks or the Stalker made that block. Translated code
- * reaches it through GS, on arm64 through x18. Registers are saved in hardware numbering, so a register is at CT_AREA +
- * 8 * its number. */
+ * The thread area is in the thread's block (hook/layout.h), whether hooks or the Stalker made that block. Translated
+ * code reaches it through GS, on arm64 through x18. Registers are saved in hardware numbering, so a register is at
+ * CT_AREA + 8 * its number. */
 #ifndef CT_STALK_LAYOUT_H
 #define CT_STALK_LAYOUT_H
 
@@ -32,7 +32,7 @@
 #define CT_AREA_NATIVE   (CT_AREA_REST + 0x60) /* stack slot of the return address of an excluded call */
 #define CT_AREA_SPILL    (CT_AREA_REST + 0x68) /* a register that the engine may be entered without */
 #define CT_AREA_TID      (CT_AREA_REST + 0x70) /* 4 bytes */
-#define CT_AREA_BUSY     (CT_AREA_REST + 0x74) /* 4 bytes: the thread runs natively in our functions, which use its state */
+#define CT_AREA_BUSY     (CT_AREA_REST + 0x74) /* 4 bytes: it runs natively in our functions, which use its state */
 #define CT_AREA_OWN      (CT_AREA_REST + 0x78) /* the thread pointer of a thread that is followed now */
 #define CT_AREA_SIZE     (CT_AREA_REST - CT_AREA + 0x80)
 

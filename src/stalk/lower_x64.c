@@ -7,8 +7,8 @@
  *   3  Only forms that recover_x64.c knows are used: a signal that arrives in our code is put off by simulating that
  *      code to its end.
  * An indirect branch saves the flags, puts its target in rcx and a hash of it in r11, and jumps through the table. The
- * way into the entry (ways_x64.c) compares rcx with the entry's address and restores both registers. A return leaves its
- * target on the stack for the way in to compare, and so needs only rcx. */
+ * way into the entry (ways_x64.c) compares rcx with the entry's address and restores both registers. A return leaves
+ * its target on the stack for the way in to compare, and so needs only rcx. */
 #include "isa/x64/relocate.h"
 #include "stalk/build.h"
 #include "stalk/cache.h"

@@ -2,9 +2,9 @@
 /* From a place in translated code to the program's state.
  *
  * Where the copy of an instruction begins, registers are the program's, and the pieces of the fragment give the
- * instruction's address. Our own code in between (lower_<isa>.c, entry_<isa>.S) is simulated, instruction by instruction
- * (recover_<isa>.c), until such a place is reached; so nothing is done twice or left half done. This runs on the thread
- * itself, in a signal handler or in the engine. */
+ * instruction's address. Our own code in between (lower_<isa>.c, entry_<isa>.S) is simulated, instruction by
+ * instruction (recover_<isa>.c), until such a place is reached; so nothing is done twice or left half done. This runs
+ * on the thread itself, in a signal handler or in the engine. */
 #include "stalk/recover.h"
 #include "stalk/cache.h"
 #include "stalk/engine.h"

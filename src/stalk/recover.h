@@ -14,7 +14,8 @@ void ct_recover_undo(struct stalk_thread *t, struct stalk_regs *r, uint64_t piec
  * indirect branches use. */
 enum stalk_saved { STALK_REGISTERS_SAVED, STALK_REGISTERS_CURRENT, STALK_REGISTERS_SCRATCH };
 void ct_recover_saved(const struct stalk_thread *t, struct stalk_regs *r, enum stalk_saved which);
-/* The call of a clone stub (link_<isa>.c), which the kernel may restart: returns its original address; 0: pc is none. */
+/* The call of a clone stub (link_<isa>.c), which the kernel may restart: returns its original address; 0: pc is
+ * none. */
 uint64_t ct_recover_cloning_call(uint64_t pc);
 /* The registers are the program's now, if `place` is STALK_CLEAN. */
 void ct_recover_done(const struct stalk_thread *t, struct stalk_regs *r, enum stalk_place place);

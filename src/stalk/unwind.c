@@ -3,8 +3,8 @@
  *
  * Such a call returns to a stub of ours, so an unwinder finds the stub's address on the stack when the excluded code
  * throws. It must learn that the next frame is the caller's. All stubs of a cache (of arm64: all stubs) are in one
- * range, each in a slot of 64 bytes with the caller's return address at STUB_WORD, so one description serves them all. It is registered
- * if the process has an unwinder with a function for that (libgcc).
+ * range, each in a slot of 64 bytes with the caller's return address at STUB_WORD, so one description serves them all.
+ * It is registered if the process has an unwinder with a function for that (libgcc).
  *
  * The frame takes no room on the stack. It is marked as a signal frame: otherwise the unwinder could not distinguish it
  * from its caller's, which has the same canonical frame address. The address after a signal frame is looked up as it

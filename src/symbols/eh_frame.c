@@ -230,8 +230,8 @@ static uint32_t flags_at(const struct ct_cie *cie, struct ct_reader instructions
 }
 
 /* A cold part whose first code is a landing pad begins with a nop (0 means "none" in the tables of exceptions). At the
- * nop the CFA is that of an entry, after it that of the middle of a function. Exceptions land after it. On arm64 glibc's
- * resolver of lazy bindings begins like that too. */
+ * nop the CFA is that of an entry, after it that of the middle of a function. Exceptions land after it. On arm64
+ * glibc's resolver of lazy bindings begins like that too. */
 static bool begins_with_landing_pad(const struct ct_eh_frame *frame, const struct ct_cie *cie,
                                     const struct record *record, const struct ct_fde *fde) {
     struct ct_span code = ct_elf_at(frame->elf, fde->start);

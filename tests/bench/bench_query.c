@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SQL over a trace of 20 million events (one thread, packed): full scans, with SQLite reading the same rows from a table
- * of its own beside them, and questions for which few blocks are unpacked. Scans are seconds of one processor, questions
- * and sums over all calls seconds on the clock; the best of three counts.
+/* SQL over a trace of 20 million events (one thread, packed): full scans, with SQLite reading the same rows from a
+ * table of its own beside them, and questions for which few blocks are unpacked. Scans are seconds of one processor,
+ * questions and sums over all calls seconds on the clock; the best of three counts.
  *
  *   bench_query [MILLIONS OF EVENTS] [--keep DIRECTORY]
  *
- * Files go to TMPDIR (default /tmp); --keep leaves a trace with its summary in a new directory, and measures nothing. */
+ * Files go to TMPDIR (default /tmp); --keep leaves a trace with its summary in a new directory, and measures
+ * nothing. */
 #include "parts_trace.h"
 #include "query/query.h"
 #include "trace/reader.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads Parquet datasets with readers that we did not write. Standard input: {"datasets": [DIRECTORY, ...], "questions":
-// [SQL, ...]}; standard output: a list with, for each dataset, the rows of every file by hyparquet, and the answers of
-// DuckDB. MODULES, the argument, is the directory that npm has installed into.
+// Reads Parquet datasets with readers that we did not write. Standard input: {"datasets": [DIRECTORY, ...],
+// "questions": [SQL, ...]}; standard output: a list with, for each dataset, the rows of every file by hyparquet, and
+// the answers of DuckDB. MODULES, the argument, is the directory that npm has installed into.
 import { createRequire } from 'node:module'
 import { readFileSync, readdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'

@@ -24,7 +24,8 @@ CODECS = {"zstd": "ZSTD", "lz4": "LZ4_RAW", "none": "UNCOMPRESSED"}
 QUESTIONS = [
     "SELECT function, count(*), sum(duration), sum(self) FROM calls GROUP BY function ORDER BY 2 DESC, 1",
     "SELECT thread, depth, count(*) FROM calls GROUP BY thread, depth ORDER BY 1, 2",
-    "SELECT c.id, p.function AS caller, c.function AS callee FROM calls c JOIN calls p ON c.parent = p.id ORDER BY c.id",
+    "SELECT c.id, p.function AS caller, c.function AS callee FROM calls c JOIN calls p ON c.parent = p.id "
+    "ORDER BY c.id",
     "SELECT ended, count(*), count(duration) FROM calls GROUP BY ended ORDER BY 1",
     "SELECT function, calls, total, self FROM functions ORDER BY total DESC, function",
     "SELECT id, name, tid FROM threads ORDER BY id",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where errno is on arm64, by the code of __errno_location of several C libraries; addresses that instructions name; the
- * frame of a signal handler. */
+/* Where errno is on arm64, by the code of __errno_location of several C libraries; addresses that instructions name;
+ * the frame of a signal handler. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

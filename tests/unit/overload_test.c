@@ -206,8 +206,8 @@ static void test_patience_is_used_up(void **state) {
     assert_true(t->waited >= waited + 1000000);
 }
 
-/* The time of a wait in this process, which makes no system calls, and of it what was counted. Whether waiting is of use
- * is found out by a look at nearly all chunks, each time. */
+/* The time of a wait in this process, which makes no system calls, and of it what was counted. Whether waiting is of
+ * use is found out by a look at nearly all chunks, each time. */
 static bool counts_all_of_its_wait(struct ct_block *b) {
     struct ct_shm_thread *t = &f.lane.threads[b->lane_slot];
     uint32_t last = f.lane.chunk_count - 1;

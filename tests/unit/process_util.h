@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of traces of one process: a fresh directory for each test, and the name of the process's directory in it. */
+/* For tests of traces of one process: a fresh directory for each test, and the name of the process's directory in
+ * it. */
 #ifndef CT_TESTS_PROCESS_UTIL_H
 #define CT_TESTS_PROCESS_UTIL_H
 

@@ -91,8 +91,8 @@ enum { NO_CODE = 0x06 }; /* bytes of this are no instructions */
                      "1: endbr64\n inc %0\n ret\n 2: lea 128(%%rsp), %%rsp"                                            \
                      : "+r"(n)::"rcx", "cc", "memory")
 
-/* A function that calls what set_call has set last, and adds ALWAYS to its result; rcx and r11 live across the call. One
- * store changes the target. */
+/* A function that calls what set_call has set last, and adds ALWAYS to its result; rcx and r11 live across the call.
+ * One store changes the target. */
 enum { CALLER_CALL = 19, ALWAYS = 3 * 8 + 5 };
 static inline void put_caller(uint8_t *at) {
     static const uint8_t before[] = {0xb9, 3, 0, 0, 0, 0x41, 0xbb, 5, 0, 0, 0, 0x48, 0x83, 0xec, 8, 0x0f, 0x1f, 0x40, 0,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Flags that pass a return or an indirect branch: these are cheaper where the code that they lead to overwrites the
- * flags, and must not be where it reads them. Return addresses that are a multiple of 256 KiB apart share a slot of the table of returns. */
+ * flags, and must not be where it reads them. Return addresses that are a multiple of 256 KiB apart share a slot of the
+ * table of returns. */
 #include "stalk_util.h"
 
 enum { SLOT = 1 << 18, SIZE = 4 * SLOT };

@@ -35,7 +35,8 @@ def rows(trace, sql, *words):
 def counters(trace, sql):
     """All blocks, and those that were unpacked."""
     text = ask(trace, sql, "--counters").stderr
-    return tuple(int(number.replace(",", "")) for number in re.search(r"all: ([\d,]+); unpacked: ([\d,]+)", text).groups())
+    counts = re.search(r"all: ([\d,]+); unpacked: ([\d,]+)", text).groups()
+    return tuple(int(count.replace(",", "")) for count in counts)
 
 
 class Recorded:
