@@ -19,7 +19,8 @@ import sys
 import tempfile
 
 # They come in large numbers, or belong to a machine, and never change.
-FIXED = {"ct_event", "ct_stalker_event", "ct_stalker_call_count", "ct_trace_event", "ct_cpu_x64"}
+FIXED = {"ct_event", "ct_stalker_event", "ct_stalker_call_count", "ct_trace_event", "ct_cpu_x64", "ct_cpu_a64",
+         "ct_vectors_a64"}
 STRUCT = re.compile(r"^struct (\w+) \{\n(.*?)^\};", re.M | re.S)
 
 
