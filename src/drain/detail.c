@@ -132,17 +132,18 @@ static void note_cut(struct ct_drain *drain, struct ct_drain_thread *t, uint64_t
         ct_windows_short(drain->windows);
 }
 
-/* Takes records that are not in a row with the others, up to a position. */
+/* Takes records that are not in a row with the others, up to a position. What is missing between the copy of an open
+ * call's and the others is not lost: it was not wanted, or the window is short. */
 static void take_late(struct ct_drain *drain, struct ct_drain_thread *t, uint64_t before) {
     struct ct_windows *w = drain->windows;
     struct ct_detail_late late;
     while (ct_detail_next_late(&t->detail, before, &late)) {
-        bool inside = ct_windows_wants(w, late.ns);
+        bool inside = !late.carried && ct_windows_wants(w, late.ns);
         if (inside && late.number > t->detail.last_number)
             count_missing(drain, &t->detail, late.number, late.ns);
         if (late.number > t->detail.last_number) {
             t->detail.last_number = late.number;
-            t->detail.last_ns = late.ns;
+            t->detail.last_ns = late.carried ? 0 : late.ns;
         }
         if (late.seq >= t->detail.next_seq) {
             write_record(drain, t, late.record, late.number, late.seq, late.ns);
@@ -217,40 +218,36 @@ static bool take_segment(struct ct_drain *drain, struct ct_drain_thread *t, uint
     return true;
 }
 
-/* Takes records of open calls that were given up before. */
-static void take_saved(struct ct_drain *drain, struct ct_drain_thread *t, uint64_t before) {
-    uint64_t seq, ns;
-    for (struct ct_shm_detail *in; (in = ct_detail_saved(&t->detail, before, &seq, &ns)); free(in)) {
-        write_record(drain, t, in, ct_detail_number(&t->detail, in->tag / CT_TAG_STEP), seq, ns);
-        ct_windows_kept(drain->windows, ns);
+/* Notes records of open calls that were given up before: they come among the others. */
+static void note_saved(struct ct_drain *drain, struct ct_drain_thread *t) {
+    struct ct_detail_late late = {.carried = true};
+    for (struct ct_shm_detail *in; (in = ct_detail_saved(&t->detail, &late.seq, &late.ns)); free(in)) {
+        late.number = ct_detail_number(&t->detail, in->tag / CT_TAG_STEP);
+        ct_detail_add_late(&t->detail, &late, in, ct_detail_record_size(drain->lane, in));
     }
 }
 
-/* Takes records of open calls, which the thread has copied. They are older than all others that it has. What is
- * missing between them and the others is not lost: it was not wanted, or the window is short. */
-static void take_carried(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t segment) {
+/* Reads a record once more where a thread may have used its place again. */
+static bool is_still_there(const struct ct_drain *drain, uint32_t chunk, size_t place) {
+    uint32_t offset = drain->detail->places[place].offset;
+    const uint8_t *source = ct_lane_detail_chunk(drain->lane, chunk + offset / BYTES) + offset % BYTES;
+    return __atomic_load_n((const uint64_t *)source, __ATOMIC_ACQUIRE) == ct_detail_record(drain->detail, place)->check;
+}
+
+/* Notes records of open calls, which the thread has copied. They come among the others: segments that wait to be taken
+ * may have older ones. */
+static void note_carried(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t segment) {
     const struct ct_detail *d = drain->detail;
     uint32_t chunk, chunks;
     size_t count = ct_detail_find(drain, t, segment, 0, false);
     ct_lane_segment(drain->lane, segment, &chunk, &chunks);
     for (size_t i = 0; i < count; i++) {
         const struct ct_shm_detail *in = ct_detail_record(d, i);
-        uint32_t offset = d->places[i].offset;
-        const uint8_t *source = ct_lane_detail_chunk(drain->lane, chunk + offset / BYTES) + offset % BYTES;
-        uint64_t number = d->places[i].number, seq, ns;
-        if (d->places[i].values ||                                                      /* only calls are copied */
-            __atomic_load_n((const uint64_t *)source, __ATOMIC_ACQUIRE) != in->check || /* the slot is used again */
-            !ct_detail_kept_place(&t->detail, number, &seq, &ns))
+        struct ct_detail_late late = {.number = d->places[i].number, .carried = true};
+        if (d->places[i].values || !is_still_there(drain, chunk, i) || /* only calls are copied */
+            !ct_detail_kept_place(&t->detail, late.number, &late.seq, &late.ns) || late.seq < t->detail.next_seq)
             continue;
-        take_saved(drain, t, seq);
-        if (seq < t->detail.next_seq)
-            continue;
-        write_record(drain, t, in, number, seq, ns);
-        ct_windows_kept(drain->windows, ns);
-        if (number > t->detail.last_number) {
-            t->detail.last_number = number;
-            t->detail.last_ns = 0;
-        }
+        ct_detail_add_late(&t->detail, &late, in, ct_detail_record_size(drain->lane, in));
     }
 }
 
@@ -262,10 +259,8 @@ static void note_dry(struct ct_drain *drain, struct ct_drain_thread *t, uint32_t
     ct_lane_segment(drain->lane, segment, &chunk, &chunks);
     for (size_t i = 0; i < count; i++) {
         const struct ct_shm_detail *in = ct_detail_record(d, i);
-        uint32_t offset = d->places[i].offset;
-        const uint8_t *source = ct_lane_detail_chunk(drain->lane, chunk + offset / BYTES) + offset % BYTES;
         struct ct_detail_late late = {.number = d->places[i].number};
-        if (d->places[i].values || __atomic_load_n((const uint64_t *)source, __ATOMIC_ACQUIRE) != in->check ||
+        if (d->places[i].values || !is_still_there(drain, chunk, i) ||
             !find_event(t, late.number, in->stamp, &late.seq, &late.ns) || late.seq < t->detail.next_seq)
             continue;
         if (ct_windows_wants(drain->windows, late.ns) || ct_detail_is_kept(&t->detail, late.number))
@@ -368,12 +363,12 @@ static void take_open(struct ct_drain *drain) {
     for (uint32_t i = 0; i < drain->lane->segment_count; i++) {
         struct ct_drain_thread *t = ct_detail_thread_of(drain, i, CT_SEGMENT_OPEN);
         if (t && ct_detail_keeps_calls(&t->detail))
-            take_carried(drain, t, i);
+            note_carried(drain, t, i);
     }
     note_all_dry(drain);
     for (struct ct_drain_thread *t = drain->threads; t; t = t->next)
         if (t->writer)
-            take_saved(drain, t, UINT64_MAX);
+            note_saved(drain, t);
 }
 
 /* Takes what is now in the segments that threads are filling. */
@@ -401,7 +396,7 @@ static void take_last_late(struct ct_drain *drain) {
             take_late(drain, t, UINT64_MAX);
 }
 
-/* Open calls first: their records are the oldest. What is late comes among the others, whichever of them are taken. */
+/* What is late, open calls' records among them, comes among the others, whichever of them are taken. */
 static bool take_all(struct ct_drain *drain, bool look, uint64_t now_ns) {
     if (look)
         take_open(drain);

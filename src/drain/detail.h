@@ -155,12 +155,14 @@ bool ct_detail_keeps_calls(const struct ct_detail_thread *thread);
 
 /* The record of a call is given up: copies it, if the call is still open. */
 void ct_detail_save(struct ct_detail_thread *thread, uint64_t number, const struct ct_shm_detail *record, size_t size);
-/* Takes the next such copy that is kept and whose position is before this one; free it. NULL: there is none. */
-struct ct_shm_detail *ct_detail_saved(struct ct_detail_thread *thread, uint64_t before, uint64_t *seq, uint64_t *ns);
+/* Takes the next such copy that is kept; free it. NULL: there is none. */
+struct ct_shm_detail *ct_detail_saved(struct ct_detail_thread *thread, uint64_t *seq, uint64_t *ns);
 
-/* A wanted record that is not in a row with the others: its thread had no memory for it. */
+/* A wanted record that is not in a row with the others: its thread had no memory for it, or has copied it (an open
+ * call's, before it was overwritten). */
 struct ct_detail_late {
     uint64_t number, seq, ns;
+    bool carried;                 /* a copy */
     struct ct_shm_detail *record; /* ours */
 };
 /* Adds a copy of the record, unless there is one. */

@@ -15,7 +15,7 @@
 #define LONG       256u
 #define JUST       16u  /* the last calls that have returned: a ring */
 #define MARKED     16u  /* returns that are marks */
-#define LATE       256u /* records that are not in a row with the others */
+#define LATE       320u /* records that are not in a row with the others */
 #define MOST_CALLS (OPEN + CLOSED + JUST + MARKED)
 
 struct call {
@@ -233,9 +233,9 @@ void ct_detail_save(struct ct_detail_thread *t, uint64_t number, const struct ct
     free(copy);
 }
 
-struct ct_shm_detail *ct_detail_saved(struct ct_detail_thread *t, uint64_t before, uint64_t *seq, uint64_t *ns) {
+struct ct_shm_detail *ct_detail_saved(struct ct_detail_thread *t, uint64_t *seq, uint64_t *ns) {
     struct ct_detail_calls *c = t->calls;
-    for (size_t i = 0; c && i < c->saved_count && c->saved[i].call.seq < before; i++)
+    for (size_t i = 0; c && i < c->saved_count; i++)
         if (c->saved[i].wanted) {
             struct ct_shm_detail *record = c->saved[i].record;
             *seq = c->saved[i].call.seq;
@@ -262,7 +262,7 @@ void ct_detail_add_late(struct ct_detail_thread *t, const struct ct_detail_late 
         return;
     memcpy(copy, record, size);
     memmove(&c->late[at + 1], &c->late[at], (c->late_count++ - at) * sizeof *c->late);
-    c->late[at] = (struct ct_detail_late){late->number, late->seq, late->ns, copy};
+    c->late[at] = (struct ct_detail_late){late->number, late->seq, late->ns, late->carried, copy};
 }
 
 bool ct_detail_has_late(const struct ct_detail_thread *t) {

@@ -212,12 +212,41 @@ static void test_older_segment_comes_after_the_listing(void **state) {
     assert_int_equal(count_calls(9, 77), 1);
 }
 
+/* ---- a thread gives up the segment that it began with, and the drain has not come by since ---- */
+
+static size_t given_up(void) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < f.lane.segment_count; i++)
+        count += CT_SEGMENT_STATE(f.lane.segments[i].word) == CT_SEGMENT_FROZEN;
+    return count;
+}
+
+/* The copy of a younger open call's record is no reason to pass over the older one's in that segment. */
+static void test_open_calls_in_a_given_up_segment_and_copied(void **state) {
+    (void)state;
+    start(1 << 20, &(struct ct_windows_rolls){.pre_ns = 600 * NS}, true);
+    ct_detail_publish_rolls(&f.drain);
+    struct ct_block *b = begin();
+    open_call(b, 5, 1);
+    make_calls(b, 20000);
+    open_call(b, 6, 2);
+    make_calls(b, 20000);
+    assert_int_equal(given_up(), 1);
+    assert_int_not_equal(b->detail_carried, 0);
+    mark(0);
+    assert_int_equal(ct_drain_start(&f.drain), 0);
+    assert_int_equal(lane_finish_drain(&f), 0);
+    assert_int_equal(count_calls(5, 1), 1);
+    assert_int_equal(count_calls(6, 2), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_kept_is_handed_over_after_the_listing, clean),
         cmocka_unit_test_teardown(test_kept_is_handed_over_while_it_is_read, clean),
         cmocka_unit_test_teardown(test_full_ones_are_taken_between_two_looks, clean),
         cmocka_unit_test_teardown(test_older_segment_comes_after_the_listing, clean),
+        cmocka_unit_test_teardown(test_open_calls_in_a_given_up_segment_and_copied, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
