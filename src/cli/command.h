@@ -48,6 +48,6 @@ extern const struct ct_command ct_command_export;
 extern const struct ct_command ct_command_doctor;
 extern const struct ct_command ct_command_tail;
 extern const struct ct_command ct_command_stalk;
-extern const struct ct_command ct_command_mcp;
+extern const struct ct_command ct_command_mcp, ct_command_view;
 
 #endif

@@ -21,6 +21,7 @@ enum { IDLE_SECONDS = 120, MOST_CONNECTIONS = 64 };
 #define FUNCTIONS(X)                                                                                                   \
     X(MHD_lookup_connection_value)                                                                                     \
     X(MHD_create_response_from_buffer)                                                                                 \
+    X(MHD_create_response_from_callback)                                                                               \
     X(MHD_add_response_header)                                                                                         \
     X(MHD_queue_response)                                                                                              \
     X(MHD_destroy_response)                                                                                            \
@@ -61,21 +62,39 @@ struct body {
 
 /* ---- who asks ---- */
 
+/* Nothing or ":" and digits: a tunnel may have another port than we have. */
+static bool is_any_port(const char *text) {
+    size_t digits = *text == ':' ? strspn(text + 1, "0123456789") : 0;
+    return !*text || (digits && digits <= 5 && !text[1 + digits]);
+}
+
 /* "127.0.0.1:PORT", "localhost:PORT" or "[::1]:PORT". */
 static bool is_our_name(const struct ct_http *h, const char *host) {
     static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
-    char wanted[64];
+    char port[16];
+    snprintf(port, sizeof port, ":%u", h->port);
     for (size_t i = 0; host && i < sizeof names / sizeof *names; i++) {
-        snprintf(wanted, sizeof wanted, "%s:%u", names[i], h->port);
-        if (!strcmp(host, wanted))
+        size_t length = strlen(names[i]);
+        if (!strncmp(host, names[i], length) &&
+            (h->options.cookie ? is_any_port(host + length) : !strcmp(host + length, port)))
             return true;
     }
     return false;
 }
 
-/* Programs send no origin. A page of ours has our name. */
-static bool is_our_origin(const struct ct_http *h, const char *origin) {
-    return !origin || (!strncmp(origin, "http://", 7) && is_our_name(h, origin + 7));
+/* Programs send no origin. A page of ours has the name that it asks. */
+static bool is_our_origin(const struct ct_http *h, const char *origin, const char *host) {
+    return !origin || (!strncmp(origin, "http://", 7) && is_our_name(h, origin + 7) &&
+                       (!h->options.cookie || !strcmp(origin + 7, host)));
+}
+
+/* Browsers say where a request comes from: another page of this machine must not cause any, but may link to us. */
+static bool is_our_page(const struct ct_http *h, struct MHD_Connection *connection, const char *path) {
+    const char *site = library.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Sec-Fetch-Site");
+    const char *mode = library.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Sec-Fetch-Mode");
+    if (!h->options.cookie || !site || !strcmp(site, "same-origin") || !strcmp(site, "none"))
+        return true;
+    return mode && !strcmp(mode, "navigate") && !strcmp(path, "/");
 }
 
 /* Takes as long for every wrong token of the right length. */
@@ -89,23 +108,90 @@ static bool is_token(const char *given, const char *token) {
     return !differ;
 }
 
-static bool has_token(const struct ct_http *h, struct MHD_Connection *connection) {
+static bool has_cookie(const struct ct_http *h, struct MHD_Connection *connection) {
+    const char *value = library.MHD_lookup_connection_value(connection, MHD_COOKIE_KIND, h->options.cookie);
+    return value && is_token(value, h->options.token);
+}
+
+static bool has_token(const struct ct_http *h, struct MHD_Connection *connection, const char *path) {
     const char *header = library.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
     const char *said = library.MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "token");
     if (!h->options.token)
         return true;
     if (header && !strncasecmp(header, "Bearer ", 7))
         return is_token(header + 7, h->options.token);
-    return said && is_token(said, h->options.token);
+    if (h->options.cookie && has_cookie(h, connection))
+        return true;
+    return said && is_token(said, h->options.token) && (!h->options.cookie || !strcmp(path, "/"));
 }
 
 /* ---- answers ---- */
 
-static enum MHD_Result send_answer(struct MHD_Connection *connection, struct ct_http_answer *answer) {
-    size_t length = answer->body ? strlen(answer->body) : 0;
+/* What a page of ours may load: nothing that is not ours. */
+#define PAGE_POLICY                                                                                                    \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "              \
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+static ssize_t read_stream(void *arg, uint64_t position, char *to, size_t room) {
+    const struct ct_http_stream *stream = arg;
+    (void)position;
+    long done = stream->more(stream->arg, to, room);
+    return done < 0 ? MHD_CONTENT_READER_END_OF_STREAM : (ssize_t)done;
+}
+
+static void end_stream(void *arg) {
+    struct ct_http_stream *stream = arg;
+    stream->end(stream->arg);
+    free(stream);
+}
+
+static struct MHD_Response *new_stream(const struct ct_http_stream *from) {
+    enum { BLOCK = 16384 };
+    struct ct_http_stream *stream = malloc(sizeof *stream);
+    struct MHD_Response *response = NULL;
+    if (stream) {
+        *stream = *from;
+        response = library.MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, stream, end_stream);
+    }
+    if (!response) {
+        from->end(from->arg);
+        free(stream);
+    }
+    return response;
+}
+
+static struct MHD_Response *new_response(struct ct_http_answer *answer) {
+    if (answer->stream.more)
+        return new_stream(&answer->stream);
+    if (answer->lasting)
+        return library.MHD_create_response_from_buffer(answer->length, (void *)(uintptr_t)answer->lasting,
+                                                       MHD_RESPMEM_PERSISTENT);
+    if (!answer->body)
+        return library.MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
+    size_t length = answer->length ? answer->length : strlen(answer->body);
     struct MHD_Response *response =
-        library.MHD_create_response_from_buffer(length, answer->body ? answer->body : "", MHD_RESPMEM_MUST_COPY);
-    free(answer->body);
+        library.MHD_create_response_from_buffer(length, answer->body, MHD_RESPMEM_MUST_FREE);
+    if (!response)
+        free(answer->body);
+    return response;
+}
+
+static void add_page_headers(const struct ct_http *h, struct MHD_Connection *connection,
+                             struct MHD_Response *response) {
+    const char *said = library.MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "token");
+    char cookie[256];
+    (void)library.MHD_add_response_header(response, "Content-Security-Policy", PAGE_POLICY);
+    (void)library.MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    (void)library.MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
+    if (!said || !h->options.token || !is_token(said, h->options.token))
+        return;
+    snprintf(cookie, sizeof cookie, "%s=%s; HttpOnly; SameSite=Strict; Path=/", h->options.cookie, h->options.token);
+    (void)library.MHD_add_response_header(response, "Set-Cookie", cookie);
+}
+
+static enum MHD_Result send_answer(const struct ct_http *h, struct MHD_Connection *connection,
+                                   struct ct_http_answer *answer) {
+    struct MHD_Response *response = new_response(answer);
     if (!response)
         return MHD_NO;
     if (answer->type)
@@ -114,6 +200,8 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct ct_
         (void)library.MHD_add_response_header(response, "Mcp-Session-Id", answer->session);
     if (answer->status == MHD_HTTP_UNAUTHORIZED)
         (void)library.MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
+    else if (h->options.cookie && answer->status != MHD_HTTP_FORBIDDEN)
+        add_page_headers(h, connection, response);
     (void)library.MHD_add_response_header(response, "Cache-Control", "no-store");
     (void)library.MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     enum MHD_Result result =
@@ -122,12 +210,15 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct ct_
     return result;
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, const char *text) {
+static enum MHD_Result refuse(const struct ct_http *h, struct MHD_Connection *connection, unsigned status,
+                              const char *text) {
     struct ct_http_answer answer = {.status = status, .type = "text/plain; charset=utf-8", .body = strdup(text)};
-    return send_answer(connection, &answer);
+    return send_answer(h, connection, &answer);
 }
 
 static bool has_path(const struct ct_http *h, const char *path) {
+    if (!h->options.paths)
+        return true;
     for (const char *const *known = h->options.paths; *known; known++)
         if (!strcmp(*known, path))
             return true;
@@ -138,11 +229,11 @@ static bool has_path(const struct ct_http *h, const char *path) {
 static unsigned check(const struct ct_http *h, struct MHD_Connection *connection, const char *path, const char **why) {
     const char *host = library.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
     const char *origin = library.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin");
-    if (!is_our_name(h, host) || !is_our_origin(h, origin)) {
+    if (!is_our_name(h, host) || !is_our_origin(h, origin, host) || !is_our_page(h, connection, path)) {
         *why = "this server answers programs and pages of this machine only\n";
         return MHD_HTTP_FORBIDDEN;
     }
-    if (!has_token(h, connection)) {
+    if (!has_token(h, connection, path)) {
         *why = "the token is missing or wrong; the server has printed it\n";
         return MHD_HTTP_UNAUTHORIZED;
     }
@@ -159,16 +250,21 @@ static enum MHD_Result answer(struct ct_http *h, struct MHD_Connection *connecti
                               const char *method, const struct body *body) {
     struct ct_http_answer a = {0};
     if (body->too_long)
-        return refuse(connection, MHD_HTTP_CONTENT_TOO_LARGE, "the request is too long\n");
+        return refuse(h, connection, MHD_HTTP_CONTENT_TOO_LARGE, "the request is too long\n");
     struct ct_http_request request = {.method = method,
                                       .path = path,
                                       .body = body->bytes ? body->bytes : "",
                                       .length = body->used,
                                       .accept = header_of(connection, "Accept"),
                                       .session = header_of(connection, "Mcp-Session-Id"),
-                                      .version = header_of(connection, "MCP-Protocol-Version")};
+                                      .version = header_of(connection, "MCP-Protocol-Version"),
+                                      .connection = connection};
     h->options.answer(h->options.arg, &request, &a);
-    return send_answer(connection, &a);
+    return send_answer(h, connection, &a);
+}
+
+const char *ct_http_argument(const struct ct_http_request *request, const char *name) {
+    return library.MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
 /* ---- connections ---- */
@@ -193,7 +289,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
     if (!*state) {
         unsigned refused = check(h, connection, path, &why);
         if (refused)
-            return refuse(connection, refused, why);
+            return refuse(h, connection, refused, why);
         *state = calloc(1, sizeof(struct body));
         return *state ? MHD_YES : MHD_NO;
     }

@@ -3,7 +3,10 @@
  *
  * It listens on 127.0.0.1. A request is answered only when it names us (Host: a loopback name and our port, which stops
  * pages of other sites whose name was bound to 127.0.0.1 later), when it does not come from a page of another origin,
- * and when it has the token. Each connection has a thread. */
+ * and when it has the token. Each connection has a thread.
+ *
+ * With `cookie` it serves pages: GET /?token=TOKEN sets a cookie, which all other requests need (or the header
+ * Authorization); Host may have any port, as through `ssh -L`; and pages may load nothing that is not ours. */
 #ifndef CT_HTTP_HTTP_H
 #define CT_HTTP_HTTP_H
 
@@ -20,20 +23,35 @@ struct ct_http_request {
     const char *accept;  /* "": none */
     const char *session; /* the header Mcp-Session-Id; "" */
     const char *version; /* the header MCP-Protocol-Version; "" */
+    void *connection;    /* for ct_http_argument */
+};
+/* The value of NAME in ?NAME=VALUE, decoded; NULL: it is not there. Lives as long as the request. */
+const char *ct_http_argument(const struct ct_http_request *request, const char *name);
+
+/* A body that is sent as it comes. */
+struct ct_http_stream {
+    /* Fills `to`, and may take up to a second. 0: nothing yet; negative: the end. */
+    long (*more)(void *arg, char *to, size_t room);
+    void (*end)(void *arg); /* the last call, also when the client has gone */
+    void *arg;
 };
 
 /* What is answered. Zeroed: 200 without a body. */
 struct ct_http_answer {
     unsigned status;
-    const char *type;           /* of the body */
-    char *body;                 /* malloc'ed; the server frees it */
-    char session[CT_HTTP_TEXT]; /* a header; "": none */
+    const char *type;             /* of the body */
+    char *body;                   /* malloc'ed; the server frees it */
+    size_t length;                /* of the body; 0: it ends with a NUL */
+    const void *lasting;          /* instead of `body`: bytes that live as long as the server */
+    struct ct_http_stream stream; /* instead of both, when `more` is set */
+    char session[CT_HTTP_TEXT];   /* a header; "": none */
 };
 
 struct ct_http_options {
     uint16_t port;            /* 0: any that is free */
     const char *token;        /* what requests must have; NULL: any request of this machine will do */
-    const char *const *paths; /* NULL-terminated; others are not found */
+    const char *const *paths; /* NULL-terminated; others are not found. NULL: `answer` knows */
+    const char *cookie;       /* its name; NULL: programs ask, and no pages */
     size_t most_bytes;        /* of a body */
     void (*answer)(void *arg, const struct ct_http_request *request, struct ct_http_answer *answer); /* any thread */
     void *arg;

@@ -25,7 +25,8 @@ int ct_source_open(struct ct_source **out, const struct ct_source_setup *setup) 
     s->start_ns = beginning_of(s->trace);
     s->summaries = calloc(threads + 1, sizeof *s->summaries);
     s->looked = calloc(threads + 1, sizeof *s->looked);
-    int status = s->summaries && s->looked ? ct_facts_load(&s->facts, s->trace) : CT_ERR_NO_MEMORY;
+    s->lent = calloc(threads + 1, sizeof *s->lent);
+    int status = s->summaries && s->looked && s->lent ? ct_facts_load(&s->facts, s->trace) : CT_ERR_NO_MEMORY;
     if (status) {
         ct_source_close(s);
         *out = NULL;
@@ -37,9 +38,11 @@ void ct_source_close(struct ct_source *s) {
     if (!s)
         return;
     for (size_t i = 0; s->summaries && i < ct_trace_thread_count(s->trace); i++)
-        ct_summary_close(s->summaries[i]);
+        if (s->lent && !s->lent[i])
+            ct_summary_close(s->summaries[i]);
     free(s->summaries);
     free(s->looked);
+    free(s->lent);
     ct_report_free(s->report);
     ct_edges_free(&s->edges);
     if (s->has_processes)
@@ -58,6 +61,13 @@ struct ct_summary *ct_source_summary(struct ct_source *s, size_t thread) {
         (void)ct_summary_open(&s->summaries[thread], s->trace, thread, &options);
     s->looked[thread] = true;
     return s->summaries[thread];
+}
+
+void ct_source_lend(struct ct_source *s, size_t thread, struct ct_summary *summary) {
+    if (s->looked[thread])
+        return;
+    s->summaries[thread] = summary;
+    s->looked[thread] = s->lent[thread] = true;
 }
 
 const struct ct_report *ct_source_report(struct ct_source *s) {

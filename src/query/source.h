@@ -42,6 +42,7 @@ struct ct_source {
     /* private: made when they are first needed */
     struct ct_summary **summaries; /* by thread */
     bool *looked;                  /* for its summary */
+    bool *lent;                    /* the summary is somebody else's */
     struct ct_report *report;
     struct ct_edges edges;
     bool has_edges;
@@ -57,6 +58,8 @@ void ct_source_close(struct ct_source *source);
 
 /* The summary of a thread; NULL: it has none. */
 struct ct_summary *ct_source_summary(struct ct_source *source, size_t thread);
+/* Uses a summary that somebody else has, and keeps open for longer: any number of sources may read one. */
+void ct_source_lend(struct ct_source *source, size_t thread, struct ct_summary *summary);
 /* Functions by calls and times; NULL: there is no memory. */
 const struct ct_report *ct_source_report(struct ct_source *source);
 int ct_source_edges(struct ct_source *source, const struct ct_edges **out);

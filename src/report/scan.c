@@ -88,6 +88,8 @@ static int find_start(struct ct_scan *s) {
     const struct ct_scan_setup *setup = &s->setup;
     const struct ct_trace_thread *thread = ct_trace_thread_at(setup->trace, setup->thread);
     struct ct_summary *summary;
+    if (setup->summary)
+        return resume(s, setup->summary);
     if (!ct_summary_is_worth(setup->trace, thread->event_count))
         return 0;
     uint64_t before = ct_summary_position(setup->trace, setup->thread, setup->from_ns) - thread->first_sequence;

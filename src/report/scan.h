@@ -52,7 +52,7 @@ struct ct_scan_setup {
     /* For readers that look for some calls only, and open the scan by ct_scan_open; not with from_ns. Spans of a large
      * thread may be left out: the open frames change then, and those that stay keep their `user`. */
     const struct ct_scan_spans *spans; /* NULL: all events are read */
-    struct ct_summary *summary;        /* of the thread, for `spans`; NULL: the scan opens it */
+    struct ct_summary *summary;        /* of the thread, for `spans` and from_ns; NULL: the scan opens it */
     pthread_mutex_t *names;            /* held while functions are looked up; NULL: nobody else uses the trace */
 };
 

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* contrail view: shows traces in the browser. */
+#include "cli/command.h"
+#include "cli/ctl.h"
+#include "cli/message.h"
+#include "cli/reading.h"
+#include "cli/rights.h"
+#include "cli/signals.h"
+#include "base/json_read.h"
+#include "http/http.h"
+#include "trace/reader.h"
+#include "view/view.h"
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+struct options {
+    struct ct_option_list directories;
+    uint64_t port, timeout;
+    bool no_open;
+};
+
+/* ---- traces ---- */
+
+struct named {
+    const char *paths[CT_VIEW_TRACES + 1];
+    char *made[CT_VIEW_TRACES + 1]; /* those that are to be freed */
+    int count;
+    bool live; /* a process was named */
+};
+
+/* The directory of the session that records a process; NULL after a message. */
+static char *session_of(uint64_t pid, int *code) {
+    static char answer[65536];
+    struct ct_json_tree *tree = NULL;
+    char *directory = NULL;
+    if (!ct_ctl_ask((int)pid, "status", answer, sizeof answer, code))
+        return NULL;
+    if (!ct_json_parse(&tree, answer, strlen(answer), NULL)) {
+        const char *text = ct_json_text(ct_json_get(ct_json_root(tree), "directory", NULL), "");
+        directory = *text ? strdup(text) : NULL;
+    }
+    ct_json_tree_free(tree);
+    if (!directory) {
+        ct_message_error("the contrail that records process %d does not say where", (int)pid);
+        *code = CT_EXIT_INTERNAL;
+    }
+    return directory;
+}
+
+/* Digits that are no directory are a process. */
+static bool name_trace(struct named *n, const char *word, int *code) {
+    uint64_t pid;
+    if (access(word, F_OK) != 0 && ct_option_parse_number(word, &pid) && pid && pid <= INT_MAX) {
+        n->made[n->count] = session_of(pid, code);
+        n->live = true;
+        word = n->made[n->count];
+    }
+    n->paths[n->count] = word;
+    n->count += word != NULL;
+    return word != NULL;
+}
+
+/* Returns -1 to continue, otherwise the exit code, after a message. */
+static int name_traces(struct named *n, const struct ct_operands *operands) {
+    int code = -1;
+    for (int i = 0; i < operands->count; i++)
+        if (!name_trace(n, operands->at[i], &code))
+            return code;
+    if (operands->count)
+        return -1;
+    n->paths[0] = n->made[0] = ct_find_newest_session(ct_reading_root());
+    n->count = n->made[0] != NULL;
+    if (n->count)
+        return -1;
+    ct_message_error("no trace found under %s; record one with contrail spawn PROG", ct_reading_root());
+    return CT_EXIT_UNAVAILABLE;
+}
+
+static void free_names(struct named *n) {
+    for (int i = 0; i <= CT_VIEW_TRACES; i++)
+        free(n->made[i]);
+}
+
+/* ---- the browser ---- */
+
+/* A process that waits for the address: it is made before rights are given up. Returns where to write it; -1: none. */
+static int prepare_browser(void) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return -1;
+    pid_t child = fork();
+    if (child) {
+        close(ends[0]);
+        if (child < 0)
+            close(ends[1]);
+        return child < 0 ? -1 : ends[1];
+    }
+    char address[256];
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    close(ends[1]);
+    ssize_t length = read(ends[0], address, sizeof address - 1);
+    if (length > 0 && setsid() >= 0) {
+        address[length] = 0;
+        int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+        for (int i = 0; i < 3 && nothing >= 0; i++)
+            dup2(nothing, i);
+        (void)prctl(PR_SET_PDEATHSIG, 0);
+        execlp("xdg-open", "xdg-open", address, (char *)NULL);
+    }
+    _exit(0);
+}
+
+/* ---- serving ---- */
+
+static int explain(int status, const char *error, const struct options *o) {
+    if (*error)
+        return ct_message_fail(status, error);
+    if (status == CT_ERR_UNSUPPORTED) {
+        ct_message_error("view needs libmicrohttpd; install it (Debian: libmicrohttpd12)");
+        return CT_EXIT_UNAVAILABLE;
+    }
+    if (status == CT_ERR_BUSY) {
+        ct_message_error("port %u is in use; give another one with --port, or none", (unsigned)o->port);
+        return CT_EXIT_UNAVAILABLE;
+    }
+    return ct_message_fail(status, NULL);
+}
+
+static uint64_t now_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec;
+}
+
+/* Returns when a signal comes, or the time is over. */
+static int serve(const struct options *o, const struct named *n, int browser) {
+    struct ct_view *view;
+    char error[1024] = "", token[CT_HTTP_TOKEN + 1], name[CT_HTTP_TOKEN + 1], cookie[32], address[128];
+    if (!ct_http_make_token(token) || !ct_http_make_token(name))
+        return ct_message_fail(CT_ERR_SYSTEM, NULL);
+    snprintf(cookie, sizeof cookie, "contrail_%.8s", name);
+    ct_signals_install(false);
+    (void)signal(SIGPIPE, SIG_IGN); /* a browser that is gone */
+    int status = ct_view_open(&view,
+                              &(struct ct_view_options){.paths = n->paths,
+                                                        .directories = o->directories.items,
+                                                        .port = (uint16_t)o->port,
+                                                        .token = token,
+                                                        .cookie = cookie},
+                              error, sizeof error);
+    if (status)
+        return explain(status, error, o);
+    int length = snprintf(address, sizeof address, "http://127.0.0.1:%u/?token=%s", ct_view_port(view), token);
+    printf("%s\n", address);
+    fflush(stdout);
+    if (browser >= 0)
+        (void)!write(browser, address, (size_t)length);
+    uint64_t end = o->timeout ? now_s() + (o->timeout + 999999999) / 1000000000 : UINT64_MAX;
+    while (!ct_signals_stop() && now_s() < end)
+        poll(NULL, 0, 200);
+    ct_view_close(view);
+    return ct_message_finish();
+}
+
+static int run(const struct options *o, const struct ct_operands *operands) {
+    struct named n = {0};
+    int code = name_traces(&n, operands);
+    if (code < 0) {
+        int browser = o->no_open ? -1 : prepare_browser();
+        struct ct_rights rights = n.live ? ct_rights_to_talk((char *const *)(uintptr_t)n.paths, n.count)
+                                         : ct_rights_to_read((char *const *)(uintptr_t)n.paths, n.count);
+        ct_rights_drop(&rights, true);
+        code = serve(o, &n, browser);
+        if (browser >= 0)
+            close(browser);
+    }
+    free_names(&n);
+    return code;
+}
+
+static int run_view(int argc, char **argv) {
+    struct options options = {0};
+    struct ct_operands operands;
+    int code = ct_options_parse(&ct_command_view, argc, argv, &options, &operands);
+    if (code >= 0)
+        return code;
+    code = run(&options, &operands);
+    ct_options_release(&ct_command_view, &options);
+    return code;
+}
+
+static const struct ct_option option_table[] = {
+    {"no-open", 'n', CT_OPTION_FLAG, offsetof(struct options, no_open), NULL,
+     "print the address, and start no browser"},
+    {"port", 'p', CT_OPTION_NUMBER, offsetof(struct options, port), "N", "listen on this port; 0: any that is free",
+     .max = 65535},
+    {"timeout", 0, CT_OPTION_DURATION, offsetof(struct options, timeout), "TIME",
+     "end after this time (default: with Ctrl-C)"},
+    {"debug-dir", 0, CT_OPTION_LIST, offsetof(struct options, directories), "DIR",
+     "look for binaries and debug files there too"},
+    {0},
+};
+
+const struct ct_command ct_command_view = {
+    .name = "view",
+    .group = CT_GROUP_READ,
+    .run = run_view,
+    .summary = "show traces in the browser",
+    .operands = "[TRACE|PID ...]",
+    .max_operands = CT_VIEW_TRACES,
+    .description =
+        "Serves a page that shows the trace: its calls over time, flame graphs, functions, latencies, crashes, SQL. "
+        "A trace that is still being written is followed; PID names a process that is recorded right now. With a "
+        "second trace the page compares them.\n\n"
+        "The server listens on 127.0.0.1 alone. Its address has a token, and nobody without it gets an answer. "
+        "Through ssh: `ssh -L 8000:127.0.0.1:8000 HOST contrail view --no-open --port 8000`. Nothing is loaded from "
+        "elsewhere. It ends with Ctrl-C.",
+    .options = option_table,
+    .examples = "contrail view\n"
+                "contrail view traces/session_20250102_030405\n"
+                "contrail view before after\n"
+                "contrail view $(pidof server)\n"
+                "contrail view --no-open --port 8000 --timeout 1h",
+};

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the events of one thread and says what is to be seen (strips.h). Every picture of calls comes from here. */
+#ifndef CT_VIEW_PAINT_H
+#define CT_VIEW_PAINT_H
+
+#include "query/source.h"
+#include "view/strips.h"
+
+struct ct_paint {
+    struct ct_source *source;
+    size_t thread;
+    uint64_t from_ns, to_ns; /* CLOCK_BOOTTIME; to_ns 0: no end */
+    /* Pieces begin before from_ns where their calls do, and end at to_ns at the latest. */
+    void (*piece)(void *arg, uint32_t depth, const struct ct_piece *piece);
+    /* The calls that are open at from_ns are not known: only those that begin later are seen. For a look at a thread
+     * whose events before it would take too long to read. */
+    bool blind;
+    void *arg;
+};
+
+/* Returns 0 or a negative status; CT_ERR_TIMEOUT: the owner has stopped it. */
+int ct_paint(const struct ct_paint *paint);
+
+#endif

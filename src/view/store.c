@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Traces and their readers: see store.h. */
+#include "view/store.h"
+#include "trace/reader.h"
+#include <contrail/session.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_READERS = 6 };
+
+uint64_t ct_view_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- readers ---- */
+
+/* Called while rows are read. Not 0: the request has taken too long, or the server ends. */
+static int poll_reader(void *arg) {
+    const struct ct_view_reader *reader = arg;
+    return reader->of->view->stopping || (reader->deadline_ns && ct_view_now() > reader->deadline_ns);
+}
+
+static void close_reader(struct ct_view_reader *reader) {
+    ct_source_close(reader->source);
+    ct_trace_close(reader->trace);
+    reader->source = NULL;
+    reader->trace = NULL;
+}
+
+static int open_reader(struct ct_view_reader *reader, char *error, size_t size) {
+    struct ct_view_trace *of = reader->of;
+    int status = ct_trace_open(&reader->trace, of->path, error, size);
+    if (status) {
+        reader->trace = NULL;
+        return status;
+    }
+    reader->trace->jobs = of->view->options.jobs;
+    status = ct_source_open(&reader->source, &(struct ct_source_setup){.trace = reader->trace,
+                                                                       .directories = of->view->options.directories,
+                                                                       .often = true,
+                                                                       .poll = poll_reader,
+                                                                       .poll_arg = reader});
+    if (status)
+        close_reader(reader);
+    return status;
+}
+
+/* The reader sees what others have computed. With the lock held. */
+static void lend_summaries(struct ct_view_trace *t, struct ct_view_reader *reader) {
+    for (size_t i = 0; i < t->summary_count && i < ct_trace_thread_count(reader->trace); i++)
+        if (t->summaries[i])
+            ct_source_lend(reader->source, i, t->summaries[i]);
+}
+
+/* A reader that nobody has, with the lock held; waits for one. NULL: no memory. */
+static struct ct_view_reader *find_reader(struct ct_view_trace *t) {
+    for (;;) {
+        for (struct ct_view_reader *r = t->readers; r; r = r->next)
+            if (!r->taken)
+                return r;
+        if (t->reader_count < MOST_READERS)
+            break;
+        pthread_cond_wait(&t->given_back, &t->lock);
+    }
+    struct ct_view_reader *reader = calloc(1, sizeof *reader);
+    if (!reader)
+        return NULL;
+    reader->of = t;
+    reader->next = t->readers;
+    t->readers = reader;
+    t->reader_count++;
+    return reader;
+}
+
+struct ct_view_reader *ct_view_take(struct ct_view_trace *t) {
+    pthread_mutex_lock(&t->lock);
+    struct ct_view_reader *reader = find_reader(t);
+    uint64_t generation = t->generation;
+    if (reader)
+        reader->taken = true;
+    pthread_mutex_unlock(&t->lock);
+    if (!reader)
+        return NULL;
+    if (reader->source && reader->generation != generation)
+        close_reader(reader);
+    reader->deadline_ns = 0;
+    if (!reader->source && open_reader(reader, NULL, 0) != 0) {
+        ct_view_give(reader);
+        return NULL;
+    }
+    reader->generation = generation;
+    pthread_mutex_lock(&t->lock);
+    if (generation == t->generation)
+        lend_summaries(t, reader);
+    pthread_mutex_unlock(&t->lock);
+    return reader;
+}
+
+void ct_view_give(struct ct_view_reader *reader) {
+    pthread_mutex_lock(&reader->of->lock);
+    reader->taken = false;
+    pthread_cond_signal(&reader->of->given_back);
+    pthread_mutex_unlock(&reader->of->lock);
+}
+
+/* ---- traces ---- */
+
+/* A process that is recorded right now; 0: none. */
+static int find_live(const struct ct_trace *trace) {
+    static char answer[65536];
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    int live = 0;
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < ct_trace_process_count(trace) && !live; i++) {
+        const struct ct_trace_process *p = ct_trace_process_at(trace, i);
+        if (!p->complete && ct_session_control(p->pid, "status", answer, sizeof answer) >= 0)
+            live = p->pid;
+    }
+    pthread_mutex_unlock(&lock);
+    return live;
+}
+
+static const char *last_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+int ct_view_trace_open(struct ct_view_trace **out, struct ct_view *view, const char *path, char *error, size_t size) {
+    struct ct_view_trace *t = calloc(1, sizeof *t);
+    struct ct_view_reader *reader = calloc(1, sizeof *reader);
+    *out = NULL;
+    if (!t || !reader || !(t->path = strdup(path))) {
+        free(t);
+        free(reader);
+        return CT_ERR_NO_MEMORY;
+    }
+    t->view = view;
+    t->name = strdup(last_name(t->path));
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->given_back, NULL);
+    ct_view_names_begin(&t->names);
+    reader->of = t;
+    t->readers = reader;
+    t->reader_count = 1;
+    int status = t->name ? open_reader(reader, error, size) : CT_ERR_NO_MEMORY;
+    if (status) {
+        ct_view_trace_close(t);
+        return status;
+    }
+    t->pid = find_live(reader->trace);
+    t->live = t->pid != 0;
+    *out = t;
+    return 0;
+}
+
+void ct_view_trace_close(struct ct_view_trace *t) {
+    if (!t)
+        return;
+    for (struct ct_view_reader *r = t->readers, *next; r; r = next) {
+        next = r->next;
+        close_reader(r);
+        free(r);
+    }
+    for (size_t i = 0; i < t->summary_count; i++)
+        ct_summary_close(t->summaries[i]);
+    free(t->summaries);
+    ct_view_names_free(&t->names);
+    pthread_cond_destroy(&t->given_back);
+    pthread_mutex_destroy(&t->lock);
+    free(t->name);
+    free(t->path);
+    free(t);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The traces of a server, and readers of them. A reader has one owner at a time. A trace that grows is opened again for
+ * the next owner. */
+#ifndef CT_VIEW_STORE_H
+#define CT_VIEW_STORE_H
+
+#include "query/source.h"
+#include "view/names.h"
+#include "view/view.h"
+#include <pthread.h>
+
+struct ct_view_trace;
+
+struct ct_view_reader {
+    struct ct_view_trace *of;
+    struct ct_trace *trace;
+    struct ct_source *source;
+    uint64_t generation; /* of the trace when it was opened */
+    bool taken;
+    uint64_t deadline_ns; /* of the request; 0: none */
+    struct ct_view_reader *next;
+};
+
+struct ct_view_trace {
+    struct ct_view *view;
+    char *path, *name;
+    int pid; /* of the first process that is still recorded; 0: none is */
+    size_t number;
+    struct ct_view_names names;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t given_back;
+    struct ct_view_reader *readers;
+    unsigned reader_count;
+    uint64_t generation; /* counts how often it has grown */
+    bool live;
+    /* shared by all readers */
+    struct ct_summary **summaries; /* by thread; NULL: none yet */
+    size_t summary_count;
+};
+
+struct ct_view {
+    struct ct_view_options options;
+    struct ct_view_trace *traces[CT_VIEW_TRACES];
+    size_t trace_count;
+    struct ct_http *http;
+    _Atomic bool stopping;
+};
+
+int ct_view_trace_open(struct ct_view_trace **out, struct ct_view *view, const char *path, char *error, size_t size);
+void ct_view_trace_close(struct ct_view_trace *trace);
+
+/* Waits while too many are in use. NULL: the trace cannot be opened any more, or there is no memory. */
+struct ct_view_reader *ct_view_take(struct ct_view_trace *trace);
+void ct_view_give(struct ct_view_reader *reader);
+
+uint64_t ct_view_now(void); /* nanoseconds of a clock that only goes forward */
+
+#endif
