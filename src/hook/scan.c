@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scans, the part that is common to all instruction sets: memory, and joining parts. See scan.h. */
 #include "hook/scan.h"
+#include "hook/scan_reals.h"
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,8 @@ static int run_scan(struct ct_scan *s, size_t first, size_t end) {
     s->loop_count = s->loop_capacity = 0;
     s->tails = NULL;
     s->tail_count = s->tail_capacity = 0;
+    s->calls = NULL;
+    s->call_count = s->call_capacity = 0;
     s->tables = NULL;
     s->table_count = s->table_capacity = 0;
     bool ready = s->landing && s->foreign && s->referenced && s->taken;
@@ -76,6 +79,7 @@ int ct_scan_finish(struct ct_scan *s) {
     int status = ct_scan_follow_tables(s);
     free_tables(s);
     spread_return_users(s);
+    ct_scan_spread_reals(s);
     return status;
 }
 
@@ -153,6 +157,7 @@ static int join_tables(struct ct_scan *s, const struct ct_scan *part) {
 int ct_scan_join(struct ct_scan *s, struct ct_scan *part) {
     size_t words = map_words(s);
     int status = join_loops(s, part), tails = join_tails(s, part), tables = join_tables(s, part);
+    int calls = ct_scan_join_calls(s, part);
     for (size_t i = 0; i < s->func_count; i++)
         s->funcs[i].flags |= part->funcs[i].flags;
     join_maps(&s->landing, &part->landing, words);
@@ -163,6 +168,7 @@ int ct_scan_join(struct ct_scan *s, struct ct_scan *part) {
     part->funcs = NULL;
     ct_scan_free(part);
     status = status ? status : tails;
+    status = status ? status : calls;
     return status ? status : tables;
 }
 
@@ -176,6 +182,7 @@ void ct_scan_free(struct ct_scan *s) {
     free(s->loops);
     free(s->tails);
     free_tables(s);
+    ct_scan_free_calls(s);
     s->tails = NULL;
     s->landing = s->foreign = s->referenced = s->taken = s->room = s->needy = NULL;
     s->loops = NULL;

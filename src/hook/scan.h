@@ -22,7 +22,7 @@ enum ct_scan_flag {
     CT_SCAN_LONGJMP = 1 << 6,    /* unscrambles a stack pointer with the thread's secret and goes there */
     CT_SCAN_TAKES_GS = 1 << 10,  /* sets the GS register, or asks the kernel to */
     CT_SCAN_TRACES = 1 << 9,     /* begins a stack trace as the sanitizers' walk along frame pointers does */
-    CT_SCAN_REALS = 1 << 11,     /* computes with floating-point numbers in vector registers */
+    CT_SCAN_REALS = 1 << 11,     /* computes with floating-point numbers in vector registers, or passes them on */
     CT_SCAN_SYSCALLS = 1 << 12,  /* makes a system call itself */
     CT_SCAN_SIGNS_A = 1 << 13,   /* signs its return address (arm64) ... */
     CT_SCAN_SIGNS_B = 1 << 14,   /* ... with the other key */
@@ -75,6 +75,8 @@ struct ct_scan {
     size_t loop_count, loop_capacity;
     struct ct_scan_tail *tails;
     size_t tail_count, tail_capacity;
+    struct ct_scan_tail *calls; /* until they are followed: scan_reals.h */
+    size_t call_count, call_capacity;
     struct ct_scan_table *tables; /* until they are followed */
     size_t table_count, table_capacity;
     const bool *cancelled; /* read before each function, true: CT_ERR_TIMEOUT; NULL: cannot be cancelled */

@@ -8,6 +8,7 @@
 #include "base/grow.h"
 #include "hook/pad_a64.h"
 #include "hook/scan.h"
+#include "hook/scan_reals.h"
 #include <contrail/status.h>
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@
 #define LR   (1u << CT_A64_LR)
 
 enum { SYS_RT_SIGRETURN = 139, SYS_CLONE = 220, SYS_EXECVE = 221, SYS_EXECVEAT = 281, SYS_CLONE3 = 435, RESTORER = 16 };
-enum { SVC_0 = 0xd4000001u, XPACLRI = 0xd50320ffu, NUMBER_REGISTER = 8 };
+enum { SVC_0 = 0xd4000001u, XPACLRI = 0xd50320ffu, RET = 0xd65f0000u, MOVI_D0_0 = 0x2f00e400u, NUMBER_REGISTER = 8 };
 
 /* State of the pass through one function. */
 struct walk {
@@ -28,6 +29,8 @@ struct walk {
     int64_t number;            /* the last constant in x8, or -1 */
     uint64_t pages[32];        /* by register: what adrp has put there; 0: nothing */
     uint64_t work_left;        /* bytes that may still be looked at */
+    struct ct_scan_calls calls;
+    uint64_t cleared; /* right after an instruction that makes 0 the result, a floating-point number */
 };
 
 /* ---- branches ---- */
@@ -68,9 +71,11 @@ static int note_way_out(struct walk *w, const struct ct_a64_insn *insn, uint64_t
 static int note_branch(struct walk *w, const struct ct_a64_insn *insn, uint64_t at) {
     struct ct_scan *s = w->scan;
     uint64_t target = ct_a64_target(insn, at);
+    bool own = w->func && target >= w->func->start && target < w->func->end;
+    if (!own || insn->kind == CT_INSN_CALL)
+        ct_scan_note_call(&w->calls, target);
     if (!ct_scan_covers(s, target))
         return 0;
-    bool own = w->func && target >= w->func->start && target < w->func->end;
     if (own && insn->kind != CT_INSN_CALL)
         ct_scan_set(s, s->landing, target);
     else
@@ -205,6 +210,8 @@ static bool is_real(uint32_t word) {
 static void begin_function(struct walk *w, struct ct_scan_func *func) {
     w->func = func;
     w->lr_saved = w->frame = w->sets_stack = false;
+    w->calls = (struct ct_scan_calls){0};
+    w->cleared = 0;
     restart(w);
 }
 
@@ -213,8 +220,10 @@ static void note_word(struct walk *w, uint32_t word, uint64_t at) {
         w->func->flags |= CT_SCAN_SIGNS_A;
     if (word == CT_PACIBSP)
         w->func->flags |= CT_SCAN_SIGNS_B;
-    if (is_real(word))
+    if (is_real(word) || (w->cleared == at && (word & 0xfffffc1fu) == RET))
         w->func->flags |= CT_SCAN_REALS;
+    if (word == MOVI_D0_0)
+        w->cleared = at + WORD;
     if (at == ct_pad_place(w->scan, w->func->start, w->func->end) && (sets_stack(word) || saves_first_argument(word)))
         w->func->flags |= CT_SCAN_SETS_STACK;
     w->sets_stack |= sets_stack(word);
@@ -235,7 +244,10 @@ static int visit_insn(struct walk *w, const struct ct_a64_insn *insn, uint64_t a
     case CT_INSN_CALL_INDIRECT:
         note_foreign(w->scan, at + WORD); /* where the callee returns to */
         w->lr_own = false;
-        return insn->kind == CT_INSN_CALL ? note_branch(w, insn, at) : 0;
+        if (insn->kind == CT_INSN_CALL)
+            return note_branch(w, insn, at);
+        ct_scan_note_call(&w->calls, 0);
+        return 0;
     case CT_INSN_JMP:
     case CT_INSN_JCC:
     case CT_INSN_LOOP: {
@@ -312,6 +324,8 @@ static int walk_function(struct walk *w, struct ct_scan_func *func, uint64_t end
     begin_function(w, func);
     int status = walk_range(w, func->start, end);
     note_clone_after(w, end);
+    if (!status)
+        status = ct_scan_add_calls(w->scan, &w->calls, (size_t)(func - w->scan->funcs));
     return status || w->work_left ? status : CT_ERR_UNSUPPORTED;
 }
 

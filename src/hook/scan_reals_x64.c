@@ -53,3 +53,12 @@ bool ct_scan_is_real(const struct ct_x64_insn *insn) {
         return is_vex(insn) && insn->opcode >= 0x96 && insn->opcode <= 0xbf && (insn->opcode & 0xf) >= 6;
     return insn->map == 3 && insn->opcode >= 0x08 && insn->opcode <= 0x0b; /* rounding */
 }
+
+/* xorps, xorpd, pxor %xmm0, %xmm0 */
+bool ct_scan_clears_result(const struct ct_x64_insn *insn) {
+    bool xors = insn->map == 1 && (insn->opcode == 0x57 || insn->opcode == 0xef);
+    if (!xors || insn->modrm != 0xc0 || (insn->encoding != CT_X64_LEGACY && !is_vex(insn)))
+        return false;
+    bool mmx = insn->opcode == 0xef && insn->encoding == CT_X64_LEGACY && !(insn->prefixes & CT_X64_OPSIZE);
+    return !mmx && !(insn->rex & 5) && (!is_vex(insn) || insn->vvvv == 0);
+}

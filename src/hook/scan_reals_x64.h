@@ -8,5 +8,7 @@
 /* Does the instruction work on floating-point numbers in vector registers? Instructions that only copy or clear memory
  * do not count: integer code has them too. */
 bool ct_scan_is_real(const struct ct_x64_insn *insn);
+/* Does the instruction make the register of floating-point results 0? */
+bool ct_scan_clears_result(const struct ct_x64_insn *insn);
 
 #endif

@@ -7,6 +7,7 @@
  * their own return address. */
 #include "base/grow.h"
 #include "hook/scan.h"
+#include "hook/scan_reals.h"
 #include "hook/scan_reals_x64.h"
 #include "hook/scan_tables_x64.h"
 #include <contrail/status.h>
@@ -54,6 +55,8 @@ struct walk {
     /* Signs of a stack trace that begins, in the present run of straight code: see note_trace. By base register. */
     uint16_t trace_first, trace_size;
     bool trace_top;
+    struct ct_scan_calls calls;
+    uint64_t cleared; /* right after an instruction that makes 0 the result, a floating-point number */
 };
 
 /* ---- branches ---- */
@@ -91,9 +94,11 @@ static int add_tail(struct ct_scan *s, uint64_t target, size_t function) {
 static int note_branch(struct walk *w, const struct ct_x64_insn *insn, uint64_t at) {
     struct ct_scan *s = w->scan;
     uint64_t target = ct_x64_target(insn, at);
+    bool own = w->func && target >= w->func->start && target < w->func->end;
+    if (!own || insn->kind == CT_INSN_CALL)
+        ct_scan_note_call(&w->calls, target);
     if (!ct_scan_covers(s, target))
         return 0;
-    bool own = w->func && target >= w->func->start && target < w->func->end;
     if (own && insn->kind != CT_INSN_CALL)
         ct_scan_set(s, s->landing, target);
     else
@@ -285,10 +290,12 @@ static void sort_tables(struct walk *w) {
 
 /* Only a function that jumps through a register or memory has tables. */
 static int end_function(struct walk *w) {
-    if (!w->func || !w->indirect_jump || !w->scan->read)
+    if (!w->func)
         return 0;
     size_t function = (size_t)(w->func - w->scan->funcs);
-    int status = 0;
+    int status = ct_scan_add_calls(w->scan, &w->calls, function);
+    if (status || !w->indirect_jump || !w->scan->read)
+        return status;
     sort_tables(w);
     for (size_t i = 0; i < w->table_count && !status; i++)
         status = ct_scan_add_table(w->scan, function, w->tables[i], CT_SCAN_TABLE_NAMED);
@@ -325,6 +332,8 @@ static void begin_function(struct walk *w, struct ct_scan_func *func) {
     w->table_count = 0;
     w->indirect_jump = w->switch_jump = w->unscrambles = w->sets_stack = false;
     w->last_eax = w->last_edi = -1;
+    w->calls = (struct ct_scan_calls){0};
+    w->cleared = 0;
     w->trace_first = w->trace_size = 0;
     w->trace_top = false;
     for (unsigned i = 0; i < MAX_PENDING; i++)
@@ -430,13 +439,16 @@ static int visit_insn(struct walk *w, const struct ct_x64_insn *insn, uint64_t a
             w->func->flags |= CT_SCAN_TAKES_GS;
         if (w->func && insn->map && ct_scan_is_real(insn))
             w->func->flags |= CT_SCAN_REALS;
+        if (insn->map && ct_scan_clears_result(insn))
+            w->cleared = at + insn->length;
         return insn->rip_relative || insn->disp_size == 4 || insn->imm_size >= 4 ? note_references(w, insn, at) : 0;
     case CT_INSN_CALL:
     case CT_INSN_CALL_INDIRECT:
         note_foreign(w->scan, at + insn->length); /* where the callee returns to */
-        if (insn->kind == CT_INSN_CALL_INDIRECT)
-            return 0;
-        return note_branch(w, insn, at);
+        if (insn->kind == CT_INSN_CALL)
+            return note_branch(w, insn, at);
+        ct_scan_note_call(&w->calls, 0);
+        return 0;
     case CT_INSN_JMP:
     case CT_INSN_JCC:
     case CT_INSN_LOOP:
@@ -462,6 +474,8 @@ static int visit_insn(struct walk *w, const struct ct_x64_insn *insn, uint64_t a
     case CT_INSN_RET:
         if (w->func && insn->imm > 0)
             w->func->flags |= CT_SCAN_POPS_ARGUMENTS;
+        if (w->func && w->cleared == at)
+            w->func->flags |= CT_SCAN_REALS;
         restart_depth(w, at + insn->length);
         return 0;
     case CT_INSN_SYSCALL:

@@ -123,6 +123,20 @@ static void test_reals(void **state) {
     (void)state;
     assert_true(FLAGS(0x1e612800u, RET) & CT_SCAN_REALS);  /* fadd d0, d0, d1 */
     assert_false(FLAGS(0x4e040c00u, RET) & CT_SCAN_REALS); /* dup v0.4s, w0 */
+    assert_true(FLAGS(0x2f00e400u, RET) & CT_SCAN_REALS);  /* movi d0, #0: the result */
+    assert_false(FLAGS(0x2f00e400u, NOP, RET) & CT_SCAN_REALS);
+}
+
+static void test_passes_reals_on(void **state) {
+    /* f: b h. g: bl i; ret. h: fadd d0, d0, d1; ret. i: ret */
+    const uint32_t words[] = {0x14000003u, 0x94000004u, RET, 0x1e612800u, RET, RET};
+    struct sample s;
+    (void)state;
+    make_sample(&s, BASE, (const uint8_t *)words, sizeof words, (const int[]){0, 4, 4, 12, 12, 20, 20, 24, -1});
+    run(&s);
+    assert_true(s.funcs[0].flags & CT_SCAN_REALS);
+    assert_false((s.funcs[1].flags | s.funcs[3].flags) & CT_SCAN_REALS);
+    ct_scan_free(&s.scan);
 }
 
 int main(void) {
@@ -132,6 +146,7 @@ int main(void) {
         cmocka_unit_test(test_clone_after_function),    cmocka_unit_test(test_longjmp),
         cmocka_unit_test(test_tls_descriptor),          cmocka_unit_test(test_loops_to_entry),
         cmocka_unit_test(test_landings_and_references), cmocka_unit_test(test_reals),
+        cmocka_unit_test(test_passes_reals_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -271,11 +271,33 @@ CASE 0, "arguments of a variadic function"
     movaps %xmm7, -16(%rsp)
     ret
 END
-CASE 0, "a register is cleared"
+CASE 0, "memory is cleared"
+    xorps %xmm0, %xmm0
+    movups %xmm0, (%rdi)
+    ret
+END
+CASE 0, "AVX: memory is cleared"
+    vxorps %xmm0, %xmm0, %xmm0
+    vmovups %xmm0, (%rdi)
+    ret
+END
+CASE 0, "another register than that of results is cleared"
+    xorps %xmm1, %xmm1
+    ret
+END
+CASE 0, "MMX: a register is cleared"
+    pxor %mm0, %mm0
+    ret
+END
+CASE REALS, "0 is the result"
     xorps %xmm0, %xmm0
     ret
 END
-CASE 0, "AVX: a register is cleared"
+CASE REALS, "0 is the result, cleared as an integer"
+    pxor %xmm0, %xmm0
+    ret
+END
+CASE REALS, "AVX: 0 is the result"
     vxorps %xmm0, %xmm0, %xmm0
     ret
 END

@@ -298,11 +298,16 @@ __attribute__((noipa)) double eight(double a, double b, double c, double d, doub
     return a + b * c - d + e * f - g + h;
 }
 __attribute__((noipa)) int add(int a, int b) { return a + b; }
+__attribute__((noipa)) float pass(float x) { return half(x); }
+__attribute__((noipa)) float pass_far(int n, float x) { return n ? pass(x) : 0; }
+__attribute__((noipa)) double nothing(void) { return 0; }
 static int all(void) {
     struct pair p = turn((struct pair){1.5, -2.25});
     struct mixed m = mix((struct mixed){7, 0.375});
-    return half(3) == 1.5f && second(1, 1e300) == 1e300 && p.x == 2.25 && p.y == 1.5 && m.n == 8 && m.x == 0.75 &&
-           eight(1.5, 2.5, -3.5, 4.25, 5, 6, 7, 0.125) == 1.5 + 2.5 * -3.5 - 4.25 + 5 * 6 - 7 + 0.125 && add(2, 3) == 5;
+    int passed = pass_far(1, 7) == 3.5f && nothing() == 0;
+    return passed && half(3) == 1.5f && second(1, 1e300) == 1e300 && p.x == 2.25 && p.y == 1.5 && m.n == 8 &&
+           m.x == 0.75 && eight(1.5, 2.5, -3.5, 4.25, 5, 6, 7, 0.125) == 1.5 + 2.5 * -3.5 - 4.25 + 5 * 6 - 7 + 0.125 &&
+           add(2, 3) == 5;
 }
 int main(void) {
     static char name[4] = "cow";
@@ -341,8 +346,11 @@ class Reals(Values):
         return pieces
 
     def check_shown(self):
-        self.assertEqual(self.given["half"], [[3.0], [5.0]])  # also after the filter
-        self.assertEqual(self.results["half"], [1.5, 2.5])
+        self.assertEqual(self.given["half"], [[7.0], [3.0], [5.0]])  # also after the filter
+        self.assertEqual(self.results["half"], [3.5, 1.5, 2.5])
+        self.assertEqual((self.given["pass"], self.results["pass"]), ([[7.0]], [3.5]))  # no number is in its own code
+        self.assertEqual((self.given["pass_far"], self.results["pass_far"]), ([[1, 7.0]], [3.5]))
+        self.assertEqual(self.results["nothing"], [0.0])
         self.assertEqual((self.given["second"], self.results["second"]), ([[1.0, 1e300]], [1e300]))
         self.assertEqual(self.given["turn"], [["{x=1.5, y=-2.25}"]])
         self.assertEqual(self.results["turn"], ["{x=2.25, y=1.5}"])
@@ -372,7 +380,7 @@ class Reals(Values):
     def test_redacted(self):
         self.take("--redact", "--format", "atf2")
         self.assertEqual(self.flags()["scale"], {False})
-        self.assertEqual(self.given["half"], [[None], [None]])
+        self.assertEqual(self.given["half"], [[None]] * 3)
 
 
 TRIGGERS = r"""
