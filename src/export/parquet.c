@@ -406,7 +406,8 @@ static bool is_chosen(const struct dataset *d, enum ct_table_id id) {
 /* The functions that return tables, for a reader that has none of them. They use `calls`. */
 static const char macros[] =
     "CREATE OR REPLACE MACRO stack_at(in_thread, at_time) AS TABLE\n"
-    "  SELECT * FROM calls WHERE thread = in_thread AND start <= at_time AND start + duration > at_time ORDER BY id;\n"
+    "  SELECT row_number() OVER (ORDER BY id DESC) - 1 AS level, id, function, module, start, depth\n"
+    "  FROM calls WHERE thread = in_thread AND start <= at_time AND start + duration > at_time ORDER BY level;\n"
     "CREATE OR REPLACE MACRO subtree(root) AS TABLE\n"
     "  WITH RECURSIVE tree AS (\n"
     "    SELECT * FROM calls WHERE id = root\n"
@@ -414,9 +415,16 @@ static const char macros[] =
     "  SELECT * FROM tree ORDER BY id;\n"
     "CREATE OR REPLACE MACRO callers(innermost) AS TABLE\n"
     "  WITH RECURSIVE stack AS (\n"
-    "    SELECT * FROM calls WHERE id = innermost\n"
-    "    UNION ALL SELECT calls.* FROM calls JOIN stack ON calls.id = stack.parent)\n"
-    "  SELECT * FROM stack ORDER BY id;\n";
+    "    SELECT 0 AS level, id, function, module, start, depth, parent FROM calls WHERE id = innermost\n"
+    "    UNION ALL SELECT level + 1, c.id, c.function, c.module, c.start, c.depth, c.parent\n"
+    "    FROM calls AS c JOIN stack ON c.id = stack.parent)\n"
+    "  SELECT level, id, function, module, start, depth FROM stack ORDER BY level;\n"
+    "CREATE OR REPLACE MACRO histogram(name) AS TABLE\n"
+    "  SELECT min(process) AS process, function, CASE WHEN power = 0 THEN 0 ELSE 1::BIGINT << power END AS low,\n"
+    "    1::BIGINT << (power + 1) AS high, count(*) AS calls\n"
+    "  FROM (SELECT *, length(ltrim(duration::BIT::VARCHAR, '0')) - 1 AS bits, greatest(bits, 0) AS power FROM calls\n"
+    "    WHERE function GLOB name AND duration IS NOT NULL)\n"
+    "  GROUP BY function, module, power ORDER BY function, module, power;\n";
 
 static int put_views(struct dataset *d) {
     struct ct_out out;

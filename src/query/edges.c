@@ -7,7 +7,8 @@
  * summaries of the first trace are only read meanwhile. */
 #include "query/edges.h"
 #include "base/grow.h"
-#include "query/calls.h"
+#include "query/wanted.h"
+#include "report/scan.h"
 #include "trace/ahead.h"
 #include "trace/reader.h"
 #include <pthread.h>
@@ -16,13 +17,15 @@
 
 #define PART_EVENTS (UINT64_C(1) << 20)
 
-enum { MOST_WORKERS = 16, FIRST_ROOM = 1024 };
+enum { MOST_WORKERS = 16, FIRST_ROOM = 1024, POLL_EVENTS = 1 << 16 };
 
 /* ---- a table of edges ---- */
 
 struct table {
-    struct ct_edge *slots; /* calls 0: empty */
-    size_t count, room;    /* room: a power of two */
+    struct ct_edge *edges;
+    size_t count, room;
+    uint32_t *slots;   /* number of an edge + 1; 0: empty */
+    size_t slot_count; /* a power of two */
 };
 
 static size_t hash_of(const struct ct_edge *e) {
@@ -31,46 +34,61 @@ static size_t hash_of(const struct ct_edge *e) {
 }
 
 static bool is_same(const struct ct_edge *a, const struct ct_edge *b) {
-    return a->process == b->process && a->caller == b->caller && a->callee == b->callee;
+    return a->callee == b->callee && a->caller == b->caller && a->process == b->process;
 }
 
-static struct ct_edge *slot_of(struct table *t, const struct ct_edge *key) {
-    size_t at = hash_of(key) & (t->room - 1);
-    while (t->slots[at].calls && !is_same(&t->slots[at], key))
-        at = (at + 1) & (t->room - 1);
+static uint32_t *slot_of(const struct table *t, const struct ct_edge *key) {
+    size_t at = hash_of(key) & (t->slot_count - 1);
+    while (t->slots[at] && !is_same(&t->edges[t->slots[at] - 1], key))
+        at = (at + 1) & (t->slot_count - 1);
     return &t->slots[at];
 }
 
-static bool grow_table(struct table *t) {
-    struct table grown = {.count = t->count, .room = t->room ? 2 * t->room : FIRST_ROOM};
-    grown.slots = calloc(grown.room, sizeof *grown.slots);
-    if (!grown.slots)
+static bool grow_slots(struct table *t) {
+    size_t count = t->slot_count ? 2 * t->slot_count : FIRST_ROOM;
+    uint32_t *slots = calloc(count, sizeof *slots);
+    if (!slots || count > UINT32_MAX) {
+        free(slots);
         return false;
-    for (size_t i = 0; i < t->room; i++)
-        if (t->slots[i].calls)
-            *slot_of(&grown, &t->slots[i]) = t->slots[i];
+    }
     free(t->slots);
-    *t = grown;
+    t->slots = slots;
+    t->slot_count = count;
+    for (size_t i = 0; i < t->count; i++)
+        *slot_of(t, &t->edges[i]) = (uint32_t)i + 1;
     return true;
+}
+
+/* The number of the edge + 1; 0: out of memory. */
+static uint32_t find_edge(struct table *t, size_t process, uint64_t caller, uint64_t callee) {
+    const struct ct_edge key = {.process = process, .caller = caller, .callee = callee};
+    if (2 * t->count >= t->slot_count && !grow_slots(t))
+        return 0;
+    uint32_t *slot = slot_of(t, &key);
+    if (!*slot && ct_grow(&t->edges, &t->room, t->count, sizeof *t->edges, FIRST_ROOM)) {
+        t->edges[t->count] = key;
+        *slot = (uint32_t)++t->count;
+    }
+    return *slot;
 }
 
 /* Adds the counts of `e`. False: out of memory. */
 static bool add_edge(struct table *t, const struct ct_edge *e) {
-    if (2 * t->count >= t->room && !grow_table(t))
+    uint32_t number = find_edge(t, e->process, e->caller, e->callee);
+    if (!number)
         return false;
-    struct ct_edge *slot = slot_of(t, e);
-    if (!slot->calls) {
-        slot->process = e->process;
-        slot->caller = e->caller;
-        slot->callee = e->callee;
-        t->count++;
-    }
-    slot->calls += e->calls;
-    slot->timed += e->timed;
-    slot->total_ns += e->total_ns;
-    slot->self_ns += e->self_ns;
-    slot->max_ns = e->max_ns > slot->max_ns ? e->max_ns : slot->max_ns;
+    struct ct_edge *to = &t->edges[number - 1];
+    to->calls += e->calls;
+    to->timed += e->timed;
+    to->total_ns += e->total_ns;
+    to->self_ns += e->self_ns;
+    to->max_ns = e->max_ns > to->max_ns ? e->max_ns : to->max_ns;
     return true;
+}
+
+static void free_table(struct table *t) {
+    free(t->edges);
+    free(t->slots);
 }
 
 /* ---- parts ---- */
@@ -139,35 +157,154 @@ static void fail(struct work *w, int status) {
     pthread_mutex_unlock(&w->lock);
 }
 
-static struct ct_edge edge_of(const struct ct_call_reader *r) {
-    const struct ct_call *call = &r->call;
-    bool timed = call->end != CT_CALL_LOST && call->end != CT_CALL_ENTRY;
-    return (struct ct_edge){.process = r->process,
-                            .caller = call->parent_function,
-                            .callee = call->function,
-                            .calls = 1,
-                            .timed = timed,
-                            .total_ns = timed ? call->duration_ns : 0,
-                            .self_ns = timed ? call->self_ns : 0,
-                            .max_ns = timed ? call->duration_ns : 0};
+/* ---- one part ---- */
+
+struct reading {
+    struct table *table;
+    const struct part *part;
+    struct ct_scan scan;
+    struct ct_frames frames;
+    struct ct_wanted functions; /* all of them */
+    size_t process;
+    bool failed; /* out of memory */
+};
+
+static bool is_entry_only(void *arg, size_t process, uint64_t function) {
+    struct reading *r = arg;
+    const struct ct_wanted_function *f = ct_wanted_get(&r->functions, function);
+    (void)process;
+    r->failed |= !f;
+    return f && f->known->entry_only;
+}
+
+/* The call is of a function that the frame at this place has called. */
+static uint32_t edge_from(struct reading *r, size_t caller, uint64_t function) {
+    const struct ct_frame *frame = ct_frames_at(&r->frames, caller);
+    uint32_t edge = find_edge(r->table, r->process, frame ? frame->function : 0, function);
+    r->failed |= !edge;
+    return edge;
+}
+
+/* A frame's `user` is the number of its edge, so that an end needs no look-up; but for calls from before the part, and
+ * those whose caller has ended before them. */
+static struct ct_edge *edge_of(struct reading *r, const struct ct_frame *frame) {
+    size_t caller = ct_frames_caller(&r->frames, frame);
+    uint32_t edge = (uint32_t)(uintptr_t)frame->user;
+    if (!edge || (caller == CT_NO_FRAME && r->table->edges[edge - 1].caller))
+        edge = edge_from(r, caller, frame->function);
+    return edge ? &r->table->edges[edge - 1] : NULL;
+}
+
+/* Is the event that is being read one of the part? */
+static bool is_inside(const struct reading *r) {
+    return r->scan.next > r->part->first && r->scan.next <= r->part->end;
+}
+
+static void on_lost(void *arg, struct ct_frame *frame) {
+    struct reading *r = arg;
+    struct ct_edge *edge = is_inside(r) ? edge_of(r, frame) : NULL;
+    if (edge)
+        edge->calls++;
+}
+
+static void count_call(struct reading *r, const struct ct_frame *frame, uint64_t end_ns) {
+    struct ct_edge *edge = edge_of(r, frame);
+    if (!edge)
+        return;
+    uint64_t duration = ct_frames_lasted(&r->frames, frame, end_ns);
+    edge->calls++;
+    edge->timed++;
+    edge->total_ns += duration;
+    edge->self_ns += frame->self_ns;
+    edge->max_ns = duration > edge->max_ns ? duration : edge->max_ns;
+}
+
+static void begin_call(struct reading *r, const struct ct_trace_event *event) {
+    if (is_entry_only(r, r->process, event->function_id)) {
+        size_t caller = ct_frames_entry(&r->frames, event);
+        uint32_t edge = is_inside(r) ? edge_from(r, caller, event->function_id) : 0;
+        if (edge)
+            r->table->edges[edge - 1].calls++;
+        return;
+    }
+    struct ct_frame *frame = ct_frames_call(&r->frames, event);
+    r->failed |= !frame;
+    if (frame)
+        frame->user = (void *)(uintptr_t)edge_from(r, ct_frames_caller(&r->frames, frame), event->function_id);
+}
+
+static void follow_event(struct reading *r, const struct ct_trace_event *event) {
+    if (event->kind == CT_TRACE_CALL) {
+        begin_call(r, event);
+        return;
+    }
+    if (event->kind == CT_TRACE_EXCEPTION && !event->function_id) /* a signal */
+        return;
+    const struct ct_frame *frame = ct_frames_close(&r->frames, event);
+    if (frame && is_inside(r))
+        count_call(r, frame, event->timestamp_ns);
+}
+
+/* Time to see whether anybody still wants the answer. */
+static int pass_events(struct ct_source *source, uint64_t events) {
+    const struct ct_source_setup *setup = &source->setup;
+    source->events += events;
+    return setup->poll && setup->poll(setup->poll_arg) ? CT_ERR_TIMEOUT : 0;
+}
+
+static int read_part(struct reading *r, struct ct_source *source) {
+    struct ct_trace_event event;
+    struct ct_frame frame;
+    uint64_t count = 0;
+    int status = 0;
+    bool more = true;
+    while (!status && !r->failed && r->scan.next < r->part->end && (more = ct_scan_next(&r->scan, &event))) {
+        if (event.sequence >= r->part->end)
+            break;
+        follow_event(r, &event);
+        if (++count % POLL_EVENTS == 0)
+            status = pass_events(source, POLL_EVENTS);
+    }
+    source->events += count % POLL_EVENTS;
+    uint64_t end_ns = more ? 0 : ct_scan_end(&r->scan);
+    while (!more && !status && ct_frames_take(&r->frames, end_ns, &frame))
+        count_call(r, &frame, end_ns);
+    return r->failed ? CT_ERR_NO_MEMORY : status;
+}
+
+static bool is_needed(void *arg, const struct ct_summary *summary, size_t span) {
+    const struct reading *r = arg;
+    return ct_summary_span_end(summary, span) > r->part->first &&
+           ct_summary_span(summary, span)->first_seq < r->part->end;
 }
 
 static int count_part(struct worker *worker, const struct part *part) {
-    struct ct_call_reader *reader = calloc(1, sizeof *reader);
+    static const struct ct_scan_spans spans = {.needed = is_needed};
+    struct ct_source *source = worker->source;
     struct ct_ask ask;
-    if (!reader)
-        return CT_ERR_NO_MEMORY;
+    struct reading r = {.table = &worker->table,
+                        .part = part,
+                        .functions = {.source = source, .ask = &ask},
+                        .process = ct_trace_thread_at(source->trace, part->thread)->process};
+    bool piece = part->first || part->end != UINT64_MAX;
     ct_ask_all(&ask);
-    ask.ranges[CT_ASK_THREAD] = (struct ct_ask_range){(int64_t)part->thread + 1, (int64_t)part->thread + 1};
-    int status = ct_call_reader_open(reader, worker->source, &ask);
-    reader->part_first = part->first;
-    reader->part_end = part->end;
-    while (!status && (status = ct_call_reader_next(reader)) > 0) {
-        const struct ct_edge edge = edge_of(reader);
-        status = add_edge(&worker->table, &edge) ? 0 : CT_ERR_NO_MEMORY;
-    }
-    ct_call_reader_close(reader);
-    free(reader);
+    ct_wanted_begin(&r.functions, r.process);
+    int status = ct_scan_open(
+        &r.scan, &(struct ct_scan_setup){.trace = source->trace,
+                                         .facts = &source->facts,
+                                         .thread = part->thread,
+                                         .frames = &r.frames,
+                                         .lost = on_lost,
+                                         .entry_only = is_entry_only,
+                                         .arg = &r,
+                                         .alone = true,
+                                         .spans = piece ? &spans : NULL,
+                                         .summary = piece ? ct_source_summary(source, part->thread) : NULL});
+    if (!status)
+        status = read_part(&r, source);
+    ct_scan_close(&r.scan);
+    ct_frames_free(&r.frames);
+    ct_wanted_free(&r.functions);
     return status;
 }
 
@@ -222,10 +359,10 @@ static int count_all(struct work *w, struct table *table, unsigned wanted) {
     *table = workers[0].table;
     for (unsigned i = 1; i < started; i++) {
         pthread_join(workers[i].thread, NULL);
-        for (size_t k = 0; k < workers[i].table.room; k++)
-            if (workers[i].table.slots[k].calls && !add_edge(table, &workers[i].table.slots[k]))
+        for (size_t k = 0; k < workers[i].table.count; k++)
+            if (!add_edge(table, &workers[i].table.edges[k]))
                 w->status = CT_ERR_NO_MEMORY;
-        free(workers[i].table.slots);
+        free_table(&workers[i].table);
     }
     return w->status;
 }
@@ -244,13 +381,15 @@ static int by_total(const void *a, const void *b) {
     return 0;
 }
 
+/* Edges of calls that end in another part have no counts. */
 static void list_edges(struct ct_edges *out, struct table *table) {
-    for (size_t i = 0; i < table->room; i++)
-        if (table->slots[i].calls)
-            table->slots[out->count++] = table->slots[i];
+    for (size_t i = 0; i < table->count; i++)
+        if (table->edges[i].calls)
+            table->edges[out->count++] = table->edges[i];
     if (out->count)
-        qsort(table->slots, out->count, sizeof *table->slots, by_total);
-    out->items = table->slots;
+        qsort(table->edges, out->count, sizeof *table->edges, by_total);
+    out->items = table->edges;
+    free(table->slots);
 }
 
 int ct_edges_make(struct ct_edges *out, struct ct_source *source, unsigned workers, uint64_t part_events) {
@@ -264,7 +403,7 @@ int ct_edges_make(struct ct_edges *out, struct ct_source *source, unsigned worke
     if (!status)
         status = count_all(&w, &table, workers);
     if (status)
-        free(table.slots);
+        free_table(&table);
     else
         list_edges(out, &table);
     out->parts = w.part_count;

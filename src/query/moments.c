@@ -103,12 +103,17 @@ static void close_windows(struct ct_list *list) {
 
 /* ---- losses: pairs of a thread and a gap ---- */
 
+/* A forked child is inside its parent's calls: nothing is missing. */
+static bool is_inherited(const struct ct_gap *gap) {
+    return !gap->lost && gap->reason && !strcmp(gap->reason, "INHERITED");
+}
+
 static int open_losses(struct ct_list *list, const struct ct_ask *ask) {
     const struct ct_facts *facts = &list->rows.source->facts;
     (void)ask;
     for (size_t i = 0; i < facts->thread_count; i++)
         for (size_t k = 0; k < facts->threads[i].gap_count; k++)
-            if (!ct_list_add(list, i, k))
+            if (!is_inherited(&facts->threads[i].gaps[k]) && !ct_list_add(list, i, k))
                 return CT_ERR_NO_MEMORY;
     return 0;
 }

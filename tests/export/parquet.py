@@ -33,8 +33,9 @@ QUESTIONS = [
 ]
 
 
-def asked(contrail, trace, sql):
-    out = readers.output_of([contrail, "query", "--json", "--allow-damaged", trace, sql])
+def asked(contrail, trace, sql, other=None):
+    words = ["--with", other] if other else []
+    out = readers.output_of([contrail, "query", "--json", "--allow-damaged", *words, trace, sql])
     return json.loads(out)
 
 
@@ -77,10 +78,30 @@ def check_table(contrail, trace, table, files):
                 assert file["groups"] > 1 or ids == sorted(ids), f"{path} is not sorted"
 
 
-def check_answers(contrail, trace, questions, answers):
+def check_answers(contrail, trace, questions, answers, other=None):
     for sql, answer in zip(questions, answers):
-        wanted = [list(row.values()) for row in asked(contrail, trace, sql)]
+        wanted = [list(row.values()) for row in asked(contrail, trace, sql, other)]
         assert [[value_of(v) for v in row] for row in answer] == wanted, f"{sql}: {answer[:5]} {wanted[:5]}"
+
+
+def examples(contrail):
+    """The questions of `contrail query --examples`."""
+    text = readers.output_of([contrail, "query", "--examples"]).decode()
+    parts = re.split(r"^ ?\d+  .*\n", text, flags=re.M)[1:]
+    return ["\n".join(line.strip() for line in part.strip().splitlines()).rstrip(";") for part in parts]
+
+
+def check_examples(contrail, modules, paths, sets):
+    """DuckDB has the answers of `contrail query`, from a dataset; and from two, for the question about two traces."""
+    questions = examples(contrail)
+    assert len(questions) == 20, questions
+    views = [f"CREATE SCHEMA {name}; CREATE VIEW {name}.functions AS "
+             f"SELECT * FROM read_parquet('{place}/functions/*.parquet')" for name, place in zip("ab", sets)]
+    (result,) = readers.parquet(modules, sets[:1], views + questions)
+    answers = result["answers"][len(views):]
+    given = [sum(bool(row) for row in answer) for answer in answers]
+    assert sum(count > 0 for count in given) >= 16, given  # most questions have an answer in these traces
+    check_answers(contrail, paths[0], questions, answers, paths[1])
 
 
 def export(contrail, trace, place, codec):
@@ -115,6 +136,13 @@ def main():
             path = trace.write(script_trace, at).path
             codec = list(CODECS)[number % len(CODECS)]
             jobs.append((path, codec, export(contrail, path, place / f"set{number}", codec)))
+        paths, sets = [], []
+        for number in (1, 2):
+            at = place / f"asked{number}"
+            at.mkdir()
+            paths.append(traces.nested(number).write(script_trace, at).path)
+            sets.append(export(contrail, paths[-1], place / f"asked_set{number}", "zstd"))
+        check_examples(contrail, modules, paths, sets)
         results = readers.parquet(modules, [job[2] for job in jobs], QUESTIONS)
         for (path, codec, _), result in zip(jobs, results):
             check_trace(contrail, path, result, QUESTIONS, codec)

@@ -217,6 +217,25 @@ def gap_at_the_end():
 
 # ---- random traces ----
 
+def nested(seed):
+    """Calls of the names that the questions of `contrail query --examples` use, without gaps and coroutines, no two
+    events at one time."""
+    r = random.Random(seed)
+    threads = []
+    for number in range(1, 4):
+        t = Thread(number, 999 + number, f"worker-{number}")
+        t.time = 1_000 * number
+        t.call("main")
+        while t.time < 3_000_000:
+            t.time += r.randrange(1, 20_000)
+            if len(t.open) > 1 and r.random() < 0.5:
+                t.end(len(t.open) - 1, "!" if t.open[-1] == "thrower" and r.random() < 0.5 else "-")
+            elif len(t.open) < 9:
+                t.call(r.choice(["work", "leaf", "recurse", "thrower", "other", ENTRY_ONLY]))
+        threads.append(t)
+    return Trace([Process(1000, threads, 3_100_000)])
+
+
 def innermost(thread):
     """Places of the frames that a return would end: the innermost of each function."""
     return sorted({name: place for place, name in enumerate(thread.open)}.values())
