@@ -27,6 +27,20 @@ void ct_view_answer_map(struct ct_view_answer *a);
 void ct_view_answer_cells(struct ct_view_answer *a);
 void ct_view_answer_call(struct ct_view_answer *a);
 void ct_view_answer_at(struct ct_view_answer *a);
+void ct_view_answer_search(struct ct_view_answer *a);
+void ct_view_answer_hits(struct ct_view_answer *a);
+void ct_view_answer_flame(struct ct_view_answer *a);
+void ct_view_answer_functions(struct ct_view_answer *a);
+void ct_view_answer_latency(struct ct_view_answer *a);
+void ct_view_answer_select(struct ct_view_answer *a);
+void ct_view_answer_compare(struct ct_view_answer *a);
+void ct_view_answer_compare_flame(struct ct_view_answer *a);
+void ct_view_answer_crash(struct ct_view_answer *a);
+void ct_view_answer_blocks(struct ct_view_answer *a);
+void ct_view_answer_sql(struct ct_view_answer *a);
+void ct_view_answer_ctl(struct ct_view_answer *a);
+/* The stream of /api/live. False: there is no memory. */
+bool ct_view_live(struct ct_view_trace *trace, struct ct_http_answer *out);
 
 /* Arguments of the address. */
 const char *ct_view_text(const struct ct_view_answer *a, const char *name, const char *otherwise);
@@ -37,6 +51,8 @@ uint64_t ct_view_time(const struct ct_view_answer *a, const char *name, uint64_t
 void ct_view_range(const struct ct_view_answer *a, uint64_t *from_ns, uint64_t *to_ns);
 /* The end of the trace as far as it is known. */
 uint64_t ct_view_end(const struct ct_view_answer *a);
+/* A reader of the trace to compare with, which the caller gives back; NULL after an error. */
+struct ct_view_reader *ct_view_other(struct ct_view_answer *a);
 /* A thread by its number; false after an error. */
 bool ct_view_thread(struct ct_view_answer *a, size_t *thread);
 

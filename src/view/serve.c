@@ -65,8 +65,24 @@ struct route {
 };
 
 static const struct route routes[] = {
-    {"/api/traces", answer_traces, .alone = true}, {"/api/info", ct_view_answer_info}, {"/api/map", ct_view_answer_map},
-    {"/api/cells", ct_view_answer_cells},          {"/api/call", ct_view_answer_call}, {"/api/at", ct_view_answer_at},
+    {"/api/traces", answer_traces, .alone = true},
+    {"/api/info", ct_view_answer_info},
+    {"/api/map", ct_view_answer_map},
+    {"/api/cells", ct_view_answer_cells},
+    {"/api/call", ct_view_answer_call},
+    {"/api/at", ct_view_answer_at},
+    {"/api/search", ct_view_answer_search},
+    {"/api/hits", ct_view_answer_hits},
+    {"/api/flame", ct_view_answer_flame},
+    {"/api/functions", ct_view_answer_functions},
+    {"/api/latency", ct_view_answer_latency},
+    {"/api/select", ct_view_answer_select},
+    {"/api/compare", ct_view_answer_compare},
+    {"/api/compare/flame", ct_view_answer_compare_flame},
+    {"/api/crash", ct_view_answer_crash},
+    {"/api/blocks", ct_view_answer_blocks},
+    {"/api/sql", ct_view_answer_sql, .post = true},
+    {"/api/ctl", ct_view_answer_ctl, .post = true, .alone = true},
 };
 
 static const struct route *find_route(const char *path) {
@@ -114,6 +130,15 @@ static void put_error(struct ct_view_answer *a) {
     ct_json_end(&a->json, '}');
 }
 
+static void answer_live(struct ct_view_answer *a, struct ct_http_answer *out) {
+    find_trace(a);
+    out->type = "text/event-stream";
+    if (!a->error && ct_view_live(a->trace, out))
+        return;
+    out->status = a->error ? a->status : 500;
+    out->body = strdup("");
+}
+
 static void read_body(struct ct_view_answer *a, const struct route *route, struct ct_json_tree **tree) {
     if (strcmp(a->request->method, route->post ? "POST" : "GET") != 0)
         ct_view_refuse(a, 405, route->post ? "this is asked by POST" : "this is asked by GET");
@@ -126,6 +151,10 @@ static void answer(void *arg, const struct ct_http_request *request, struct ct_h
     struct ct_view_answer a = {.view = arg, .request = request};
     struct ct_json_tree *tree = NULL;
     const struct route *route = find_route(request->path);
+    if (!strcmp(request->path, "/api/live")) {
+        answer_live(&a, out);
+        return;
+    }
     if (!route) {
         answer_file(request->path, out);
         return;

@@ -6,9 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 enum { MOST_READERS = 6 };
+#define LOOK_NS UINT64_C(300000000)
+#define ASK_NS  UINT64_C(1000000000)
 
 uint64_t ct_view_now(void) {
     struct timespec now;
@@ -105,6 +108,65 @@ void ct_view_give(struct ct_view_reader *reader) {
     reader->taken = false;
     pthread_cond_signal(&reader->of->given_back);
     pthread_mutex_unlock(&reader->of->lock);
+}
+
+/* ---- growing ---- */
+
+static uint64_t add_file(uint64_t hash, const char *directory, const char *name) {
+    struct stat info;
+    char *path = ct_file_path("%s/%s", directory, name);
+    if (path && stat(path, &info) == 0) {
+        const uint64_t words[] = {(uint64_t)info.st_size, (uint64_t)info.st_mtim.tv_sec,
+                                  (uint64_t)info.st_mtim.tv_nsec};
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            hash = (hash ^ words[i]) * 0x100000001b3u;
+    }
+    free(path);
+    return hash;
+}
+
+/* Changes when files grow, or processes, threads and segments come. */
+static uint64_t sign(const struct ct_trace *trace) {
+    uint64_t hash = add_file(0xcbf29ce484222325u, trace->path, ".");
+    char name[64];
+    for (size_t i = 0; i < trace->process_count; i++) {
+        hash = add_file(hash, trace->processes[i].directory, "manifest.json");
+        hash = add_file(hash, trace->processes[i].directory, ".");
+    }
+    for (size_t i = 0; i < trace->thread_count; i++) {
+        const struct ct_trace_thread *info = &trace->threads[i].info;
+        const char *directory = trace->processes[info->process].directory;
+        snprintf(name, sizeof name, "thread_%u", info->id);
+        hash = add_file(hash, directory, name);
+        for (size_t k = 0; k < trace->threads[i].index.part_count; k++) {
+            snprintf(name, sizeof name, "thread_%u/%s", info->id, trace->threads[i].index.parts[k]->name);
+            hash = add_file(hash, directory, name);
+        }
+    }
+    return hash;
+}
+
+static int find_live(const struct ct_trace *trace);
+
+void ct_view_look(struct ct_view_trace *t) {
+    uint64_t now = ct_view_now();
+    pthread_mutex_lock(&t->lock);
+    bool look = t->live && now - t->looked_ns > LOOK_NS, ask = look && now - t->asked_ns > ASK_NS;
+    t->looked_ns = look ? now : t->looked_ns;
+    t->asked_ns = ask ? now : t->asked_ns;
+    pthread_mutex_unlock(&t->lock);
+    struct ct_view_reader *reader = look ? ct_view_take(t) : NULL;
+    if (!reader)
+        return;
+    int pid = ask ? find_live(reader->trace) : t->pid; /* before the files: what is written last is seen */
+    uint64_t signature = sign(reader->trace);
+    pthread_mutex_lock(&t->lock);
+    t->generation += signature != t->signature || (!pid && t->live);
+    t->signature = signature;
+    t->pid = pid;
+    t->live = pid != 0;
+    pthread_mutex_unlock(&t->lock);
+    ct_view_give(reader);
 }
 
 /* ---- traces ---- */

@@ -33,6 +33,8 @@ struct ct_view_trace {
     unsigned reader_count;
     uint64_t generation; /* counts how often it has grown */
     bool live;
+    uint64_t looked_ns, asked_ns; /* when we looked whether it has grown, and whether it is recorded */
+    uint64_t signature;           /* of its files then */
     /* shared by all readers */
     struct ct_summary **summaries; /* by thread; NULL: none yet */
     size_t summary_count;
@@ -52,6 +54,9 @@ void ct_view_trace_close(struct ct_view_trace *trace);
 /* Waits while too many are in use. NULL: the trace cannot be opened any more, or there is no memory. */
 struct ct_view_reader *ct_view_take(struct ct_view_trace *trace);
 void ct_view_give(struct ct_view_reader *reader);
+
+/* Looks whether the trace has grown, and is still recorded; not more often than a few times a second. */
+void ct_view_look(struct ct_view_trace *trace);
 
 uint64_t ct_view_now(void); /* nanoseconds of a clock that only goes forward */
 

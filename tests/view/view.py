@@ -163,6 +163,118 @@ def at_is_what_is_painted(contrail, traces):
                 assert found["id"] == call and found["name"] == function, (call, found)
 
 
+# ---- what is computed ----
+
+@check
+def functions_are_those_of_the_query(contrail, traces):
+    trace = traces["whole"]
+    table = {(row["function"], row["module"]): row
+             for row in rows(contrail, trace, "SELECT function, module, calls, total, self, max, p50 FROM functions")}
+    with Served(contrail, trace) as served:
+        answer = served.ask("functions", limit=1000)
+        assert answer["total"] == len(answer["rows"]) == len(table)
+        selves = [row["self"] for row in answer["rows"]]
+        assert selves == sorted(selves, reverse=True)
+        for row in answer["rows"]:
+            other = table[row["name"], row["module"]]
+            assert row["calls"] == other["calls"] and row["self"] == (other["self"] or 0), (row, other)
+            assert row["longest"] == (other["max"] or 0) and row["median"] == (other["p50"] or 0), (row, other)
+            assert sum(row["spark"]) <= row["calls"]
+        assert [row["name"] for row in served.ask("functions", text="REC", limit=5)["rows"]] == ["recurse"]
+        assert len(served.ask("functions", limit=2, offset=1)["rows"]) == 2
+        part = served.ask("functions", from_=0, to=4000, thread=1)
+        assert {row["name"] for row in part["rows"]} == {"main", "setjmp", "recurse"}, part
+
+
+@check
+def search_and_hits(contrail, traces):
+    """A function is found by a part of its name; its hits are its calls; stepping visits each of them."""
+    trace = traces["whole"]
+    with Served(contrail, trace) as served:
+        found = served.ask("search", text="WORK")
+        assert [f["name"] for f in found["functions"]] == ["work", "worker"] and found["total"] == 2, found
+        for name in "work", "leaf", "recurse":
+            calls = rows(contrail, trace, f"SELECT id, start FROM calls WHERE function = '{name}' ORDER BY start")
+            number = served.ask("search", text=name)["functions"][0]["function"]
+            assert sum(served.ask("hits", function=number, width=17)["columns"]) == len(calls)
+            steps, after = [], None
+            while True:
+                if after is None:
+                    hit = served.ask("hits", function=number, after=max(0, calls[0]["start"] - 1))
+                else:
+                    hit = served.ask("hits", function=number, after=after)
+                if hit["call"] < 0:
+                    break
+                steps.append(hit["start"])
+                after = hit["start"]
+            assert steps == sorted({call["start"] for call in calls}), (name, steps, calls)
+            last = served.ask("hits", function=number, before=10**15)
+            assert last["start"] == calls[-1]["start"]
+
+
+@check
+def latency_has_every_call(contrail, traces):
+    trace = traces["whole"]
+    with Served(contrail, trace) as served:
+        number = served.ask("search", text="recurse")["functions"][0]["function"]
+        answer = served.ask("latency", function=number, width=5, height=20)
+        calls = rows(contrail, trace, "SELECT id, duration FROM calls WHERE function = 'recurse'")
+        assert sum(map(sum, answer["columns"])) == len(calls) and answer["high"] - answer["low"] == 20
+        listed = set()
+        for column, counts in enumerate(answer["columns"]):
+            for bucket, count in enumerate(counts):
+                if count:
+                    square = served.ask("latency", function=number, width=5, height=20, column=column,
+                                        bucket=bucket)
+                    assert len(square["calls"]) == count
+                    for call in square["calls"]:
+                        assert call["duration"].bit_length() - 1 == answer["low"] + bucket, (call, answer["low"], bucket)
+                    listed |= {call["id"] for call in square["calls"]}
+        assert listed == {call["id"] for call in calls}
+
+
+@check
+def flames_and_ranges(contrail, traces):
+    trace = traces["whole"]
+    with Served(contrail, trace, traces["crash"]) as served:
+        table = {row["function"]: row
+                 for row in rows(contrail, trace, "SELECT function, sum(self) AS self FROM functions GROUP BY 1")}
+        answer = served.ask("flame")
+        selves = {}
+        for depth, x, width, function, self, calls in answer["rows"]:
+            name = answer["functions"][str(function)][0]
+            selves[name] = selves.get(name, 0) + self
+            assert depth >= 0 and calls and 0 <= x and x + width <= answer["total"] and self <= width
+        for name, self in selves.items():  # what is narrower than a pixel of 4,096 is left out
+            assert 0 <= table[name]["self"] - self <= 8 * answer["total"] / 4096, (name, self, table[name])
+        assert served.ask("flame", mode="callers")["rows"] and served.ask("flame", mode="time", thread=3)["rows"]
+        whole = served.ask("select")
+        assert abs(sum(part["share"] for part in whole["functions"]) - 1) < 1e-6, whole
+        assert abs(sum(part["share"] for part in whole["threads"]) - 1) < 1e-6, whole
+        both = served.ask("compare")
+        assert {"main", "recurse"} <= {row["name"] for row in both["rows"]} and both["total"] == len(both["rows"])
+        assert served.ask("compare/flame")["rows"]
+    with Served(contrail, trace) as served:
+        assert served.request("/api/compare")[0] == 404
+
+
+@check
+def sql_and_control(contrail, traces):
+    with Served(contrail, traces["whole"], traces["crash"]) as served:
+        answer = served.post("sql", sql="SELECT function, duration FROM calls ORDER BY id LIMIT 3")
+        assert answer["columns"] == ["function", "duration"] and len(answer["rows"]) == 3
+        assert served.post("sql", sql="SELECT id FROM calls", limit=2)["truncated"] is True
+        assert served.post("sql", sql="SELECT (SELECT count(*) FROM a.calls), (SELECT count(*) FROM b.calls)")["rows"]
+        for wrong in "DELETE FROM calls", "SELECT nothing FROM calls", "ATTACH '/tmp/x' AS y", "":
+            assert served.post("sql", sql=wrong)["error"], wrong
+        assert served.request("/api/sql", "POST", b"{")[0] == 400
+        assert served.request("/api/sql")[0] == 405
+        status, _, body = served.request("/api/ctl", "POST", b'{"command": "mark x"}')
+        assert status == 409 and json.loads(body)["error"]
+        _, headers, body = served.request("/api/live")
+        assert headers["Content-Type"] == "text/event-stream" and b"event: ended" in body and b'"events":' in body
+
+
 def main():
     contrail, make_trace, *names = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory:
