@@ -212,6 +212,7 @@ struct ct_block {
     uint32_t exposed_count, exposed_limit;
     struct ct_exposed *exposed;
     uint64_t former_pointer; /* the thread pointer of the ended thread, once another one has it */
+    uint32_t script_work;    /* agent/script_agent.c: slot of the work that the thread does, from 1; 0: none */
 };
 
 _Static_assert(CT_BLOCK_GUEST_END <= CT_BLOCK_TOP || sizeof(struct ct_block) <= CT_BLOCK_GUEST, "room for the Stalker");

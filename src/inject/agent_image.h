@@ -7,8 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-extern const uint8_t ct_agent_image[];       /* records hooked calls (agent/agent.c) */
-extern const uint8_t ct_stalk_agent_image[]; /* follows threads (agent/stalk_agent.c) */
+extern const uint8_t ct_agent_image[];        /* records hooked calls (agent/agent.c) */
+extern const uint8_t ct_stalk_agent_image[];  /* follows threads (agent/stalk_agent.c) */
+extern const uint8_t ct_script_agent_image[]; /* serves scripts (agent/script_agent.c) */
 
 size_t ct_agent_memory_size(const uint8_t *image); /* from offset 0 to the end of its .bss */
 size_t ct_agent_text_size(const uint8_t *image);   /* from offset 0, executable and read-only, in whole pages */

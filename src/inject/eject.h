@@ -48,4 +48,18 @@ int ct_eject_settle(struct ct_ejection *e, bool *settled);
 /* Call this when no thread is in our code, or will return to it: unmaps all our memory; threads lose their blocks. */
 int ct_eject_memory(struct ct_ejection *e);
 
+/* How the caller stops the target, and lets it go on. */
+struct ct_eject_turns {
+    int (*stop)(void *arg);
+    void (*go_on)(void *arg);
+    void *arg;
+};
+/* All of the above. Threads inside stubs run on for a moment, until there are none, or the time is over. The target is
+ * stopped, and is again afterwards. *clean: nothing of ours is left; else stubs with open calls stay, with what
+ * unwinders need for them. */
+int ct_eject_all(struct ct_ejection *e, const struct ct_eject_turns *turns, uint64_t limit_ns, bool *clean);
+/* Removes what recorders have left that were killed, also while they injected. CT_ERR_BUSY: one lives, or a thread is
+ * still inside; CT_ERR_UNSUPPORTED, CT_ERR_BAD_FILE: it cannot be removed. */
+int ct_eject_others(struct ct_remote *remote, const struct ct_eject_turns *turns, uint64_t limit_ns);
+
 #endif

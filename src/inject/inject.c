@@ -346,6 +346,10 @@ static bool watches_actions(const struct ct_target_plan *plan) {
     return false;
 }
 
+static const uint8_t *agent_of(const struct ct_injection_options *options) {
+    return options->agent ? options->agent : ct_agent_image;
+}
+
 static int start_agent(struct ct_injection *in, const struct tables *t, const struct ct_injection_options *options) {
     uint8_t *bytes = calloc(1, t->written);
     if (!bytes)
@@ -369,7 +373,7 @@ static int start_agent(struct ct_injection *in, const struct tables *t, const st
         .thread_count = in->own_blocks,
         .image = in->image,
         .image_size = in->image_size,
-        .text_size = ct_agent_text_size(ct_agent_image),
+        .text_size = ct_agent_text_size(agent_of(options)),
         .entry = in->entry,
         .stack = in->stack,
         .shm_map = in->shm,
@@ -441,18 +445,18 @@ static void unmap_all(struct ct_injection *in) {
 
 int ct_inject(struct ct_injection *in, struct ct_remote *remote, const struct ct_target_plan *plan,
               struct ct_lane *lane, const struct ct_injection_options *options, struct ct_remote_error *error) {
-    *in = (struct ct_injection){.remote = remote, .plan = plan, .lane = lane};
+    *in = (struct ct_injection){.remote = remote, .plan = plan, .lane = lane, .dormant = options->dormant};
     lane->fd = -1;
     int status = look_at_gs(in, error);
     if (status)
         return status;
     struct tables t = lay_out_tables(in);
     in->hook_room = (uint32_t)t.hook_room;
-    status = ct_inject_shared(in, ct_agent_image, t.size, options);
+    status = ct_inject_shared(in, agent_of(options), t.size, options);
     if (!status)
         status = map_regions(in);
     if (!status)
-        status = ct_inject_image(in, ct_agent_image);
+        status = ct_inject_image(in, agent_of(options));
     if (!status)
         status = start_agent(in, &t, options);
     if (!status)
@@ -538,7 +542,7 @@ static int patch_all(struct ct_injection *in, enum stage stage) {
     struct ct_page_writer w = ct_stopped_writer(in->remote);
     for (size_t i = 0; i < in->plan->hook_count; i++) {
         const struct ct_target_hook *h = &in->plan->hooks[i];
-        if (stage_of(h) != stage)
+        if (stage_of(h) != stage || (in->dormant && !h->service))
             continue;
         if (!is_as_planned(&w, &h->plan) || (stage == GUESTS && !has_host(&w, in->plan, h))) {
             in->changed++;

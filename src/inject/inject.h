@@ -25,6 +25,7 @@ struct ct_injection {
     uint64_t table, stray; /* as the agent reported */
     size_t own_blocks;     /* this many threads get blocks of their own from us */
     bool by_table;         /* the program uses GS itself */
+    bool dormant;          /* only what the engine itself needs is patched: other hooks come later (rehook.h) */
     uint32_t hook_room;
     int refusal;    /* errno of the last system call that failed in the target; 0: none */
     size_t changed; /* hooks that were not installed because the code is not as planned */
@@ -32,6 +33,8 @@ struct ct_injection {
 
 struct ct_injection_options {
     struct ct_lane_options lane; /* hook_room is ignored */
+    const uint8_t *agent;        /* NULL: ct_agent_image */
+    bool dormant;                /* as in struct ct_injection */
     size_t max_depth;
 };
 

@@ -71,6 +71,8 @@ void ct_os_sleep_us(unsigned microseconds);
 void ct_os_sleep_masked_us(unsigned microseconds);
 /* Wakes all threads that wait for the word, in other processes too (a futex). */
 void ct_os_wake(uint32_t *word);
+/* Waits until that happens, if the word has this value; at most this long. */
+void ct_os_wait(uint32_t *word, uint32_t value, unsigned microseconds);
 /* One iteration of a spin loop. */
 void ct_os_relax(void);
 

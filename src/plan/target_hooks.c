@@ -204,6 +204,11 @@ static enum ct_hook_skip_reason plan_one(const struct subject *j, uint8_t *bytes
     return CT_HOOK_SKIP_NONE;
 }
 
+/* Is it the function itself that somebody wants to see? Then it matters why it has no hook. */
+static bool is_observed(enum ct_hook_action action) {
+    return action == CT_ACTION_RECORD || action == CT_ACTION_LISTEN;
+}
+
 static void count_skip(struct ct_target_work *w, struct ct_target_function *f, enum ct_hook_skip_reason reason) {
     f->skip = (uint8_t)reason;
     w->module->skipped[reason]++;
@@ -229,7 +234,7 @@ static enum ct_hook_skip_reason add_hook(const struct subject *j, struct ct_targ
     if (j->action == CT_ACTION_PASS)
         return CT_HOOK_SKIP_NONE;
     f->entry_only = hook->entry_only;
-    if (j->action == CT_ACTION_RECORD) {
+    if (is_observed(j->action)) {
         w->module->hooked++;
         w->module->guessed += (f->flags & CT_FUNC_GUESSED) != 0;
         w->module->entry_only += j->class.entry_only != CT_HOOK_ENTRY_ONLY_NONE;
@@ -257,13 +262,19 @@ static struct ct_function_class class_of(const struct subject *j, const struct c
     return ct_classify(&facts);
 }
 
+static enum ct_hook_action wanted_action(const struct subject *j) {
+    if (!j->work->options->listen)
+        return CT_ACTION_RECORD;
+    return j->class.special ? CT_ACTION_NONE : CT_ACTION_LISTEN;
+}
+
 /* Decides what to do with a function. Returns false if it gets no hook; it has been counted then. */
 static bool decide_action(struct subject *j, const struct selection *selection, struct ct_target_function *f) {
     j->class = class_of(j, f);
     enum ct_hook_skip_reason skip = j->class.skip;
     if (!skip && !is_selected(selection, f->name))
         skip = CT_HOOK_SKIP_FILTERED;
-    j->action = skip ? CT_ACTION_NONE : CT_ACTION_RECORD;
+    j->action = skip ? CT_ACTION_NONE : wanted_action(j);
     j->sampled = !skip && is_sampled(j->work, f->name);
     bool wanted = !skip || (j->class.service && skip != CT_HOOK_SKIP_PLT);
     if (wanted && j->work->arena && !j->work->arena->address) {
@@ -286,7 +297,7 @@ struct ct_target_late {
 static void note_late(const struct subject *j, size_t function) {
     struct ct_target_work *w = j->work;
     if (!ct_grow(&w->late, &w->late_capacity, w->late_count, sizeof *w->late, 64)) {
-        if (j->action == CT_ACTION_RECORD)
+        if (is_observed(j->action))
             count_skip(w, &w->module->functions[function], CT_HOOK_SKIP_NO_SPRINGBOARD);
         return;
     }
@@ -299,7 +310,7 @@ static void try_hook(const struct subject *j, struct ct_target_function *f, uint
     enum ct_hook_skip_reason reason = add_hook(j, f, where);
     if (reason == CT_HOOK_SKIP_NO_SPRINGBOARD)
         note_late(j, (size_t)(f - j->work->module->functions));
-    else if (reason && j->action == CT_ACTION_RECORD)
+    else if (reason && is_observed(j->action))
         count_skip(j->work, f, reason);
 }
 
@@ -340,7 +351,7 @@ static void plan_late(struct ct_target_work *w, uint64_t *where, uint64_t limit)
         enum ct_hook_skip_reason reason = add_late(late, where);
         if (reason == CT_HOOK_SKIP_NO_SPRINGBOARD && !late->subject.class.special && add_host(late, where))
             reason = add_late(late, where);
-        if (reason && late->subject.action == CT_ACTION_RECORD)
+        if (reason && is_observed(late->subject.action))
             count_skip(w, &w->module->functions[late->function], reason);
     }
     w->late_count -= done;
@@ -434,7 +445,7 @@ void ct_target_hooks_plan_rest(struct ct_target_work *w) {
             f->skip = CT_HOOK_SKIP_NONE;
             decide_action(&j, &selection, f);
             if (arena->size - arena->used < CT_STUB_MAX) {
-                if (j.action == CT_ACTION_RECORD)
+                if (is_observed(j.action))
                     count_skip(w, f, CT_HOOK_SKIP_OUT_OF_REACH);
                 continue;
             }
@@ -442,7 +453,7 @@ void ct_target_hooks_plan_rest(struct ct_target_work *w) {
         }
     plan_late(w, &arena->used, arena->size);
     for (size_t i = 0; i < w->late_count; i++)
-        if (w->late[i].subject.action == CT_ACTION_RECORD)
+        if (is_observed(w->late[i].subject.action))
             count_skip(w, &w->module->functions[w->late[i].function], CT_HOOK_SKIP_OUT_OF_REACH);
     w->late_count = 0;
     qsort(w->hooks, w->hook_count, sizeof *w->hooks, compare_hooks);

@@ -52,7 +52,7 @@ struct ct_target_module {
 struct ct_target_hook {
     struct ct_plan plan;  /* patches, moves, word_on/word_off */
     uint64_t function_id; /* module_id << 32 | symbol_index */
-    uint8_t action;       /* enum ct_hook_action: RECORD or NONE */
+    uint8_t action;       /* enum ct_hook_action: RECORD, LISTEN or NONE */
     uint8_t special;      /* enum ct_special */
     uint8_t entry_only;   /* enum ct_hook_entry_only_reason */
     bool service;
@@ -120,6 +120,7 @@ struct ct_target_plan_options {
     void *always_arg;
     bool fast_clock; /* stubs read the counter only now and then (drain/ticker.h) */
     bool guess;      /* functions of modules whose tables name hardly any (target_guess.h) */
+    bool listen;     /* hooks have listeners instead of events; functions that the engine watches are not observed */
     bool names_only; /* only functions and what they are, no hooks: nothing will be patched */
     /* Called now and then on the calling thread; true ends the planning with CT_ERR_TIMEOUT. May be NULL. */
     bool (*given_up)(void *arg);

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #define SETTLE_TRIES    250
-#define SETTLE_PAUSE_US 500u
 #define SETTLE_LONGEST  10000u
 #define MOST_LEFT       64 /* recorders that were killed one after the other */
 #define STOP_LIMIT_MS   5000u
@@ -32,22 +31,17 @@ int ct_recording_stop(struct ct_recording *r) {
     return status ? ct_recording_fail(r, status, "%s", error.text) : 0;
 }
 
-/* Threads inside stubs run on for a moment, until there are none. *clean: nothing of ours is left. */
+static int stop_again(void *recording) {
+    return ct_recording_stop(recording);
+}
+
+static void go_on(void *recording) {
+    (void)ct_recording_go_on(recording, CT_WAIT_LEAVE);
+}
+
 static int leave_target(struct ct_recording *r, struct ct_ejection *e, uint64_t limit_ns, bool *clean) {
-    uint64_t begin = ct_clock_now();
-    int status = ct_eject_hooks(e);
-    for (int tries = 0; !status && tries < SETTLE_TRIES && ct_clock_now() - begin < limit_ns; tries++) {
-        status = ct_eject_settle(e, clean);
-        if (status)
-            break;
-        if (*clean)
-            return ct_eject_memory(e);
-        (void)ct_recording_go_on(r, CT_WAIT_LEAVE);
-        unsigned pause = SETTLE_PAUSE_US * (unsigned)(tries + 1);
-        usleep(pause < SETTLE_LONGEST ? pause : SETTLE_LONGEST);
-        status = ct_recording_stop(r);
-    }
-    return status; /* the hooks are removed; stubs with open calls stay, and what unwinders need for them */
+    const struct ct_eject_turns turns = {stop_again, go_on, r};
+    return ct_eject_all(e, &turns, limit_ns, clean);
 }
 
 /* The target is stopped, and is again when this returns. */

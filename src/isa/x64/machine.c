@@ -37,5 +37,10 @@ const struct ct_machine ct_machine_x64 = {
     .call = {RDI, RSI, RDX, RCX, R8, R9, RAX, R10},
     .argument_count = 6,
     .result = {RAX, RDX},
+    .scripts = true,
+    .vectors_at = 160,
+    .vector_count = 16,
+    .vectors_used_at = 512,
+    .vectors_used = 2,
 };
 _Static_assert((int)COUNT == (int)ATF_DETAIL_SIGNAL_REGISTERS_X64, "signal records");

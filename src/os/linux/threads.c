@@ -43,6 +43,11 @@ void ct_os_wake(uint32_t *word) {
     (void)syscall3(__NR_futex, word, FUTEX_WAKE, 0x7fffffff);
 }
 
+void ct_os_wait(uint32_t *word, uint32_t value, unsigned microseconds) {
+    struct __kernel_timespec time = {microseconds / 1000000, (microseconds % 1000000) * 1000};
+    (void)syscall4(__NR_futex, word, FUTEX_WAIT, value, &time);
+}
+
 bool ct_os_thread_alive(int tid) {
     return ct_os_is_silent() || (tid > 0 && syscall3(__NR_tgkill, ct_os_getpid(), tid, 0) == 0);
 }

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the controller shares with the agent that serves scripts (agent/script_agent.c), after the lane in shared memory
+ * (abi/shm_abi.h, control.extra_offset). Fixed width; addresses are the target's.
+ *
+ * A callback is a request in a slot. The slot's state is one word: a state in its low 8 bits, and above them a number
+ * that changes with each request, so that an answer that comes too late meets another word. Only compare-and-swap
+ * changes it, except by the side whose turn it is:
+ *
+ *   FREE → TAKEN (agent, which fills it) → POSTED (agent; it waits) → ANSWERING (controller, which fills in the answer)
+ *     → ANSWERED (controller) → FREE (agent, which goes on with the changed registers)
+ *     → WORK (controller) → WORKING (agent, which does it) → POSTED (agent)
+ *   POSTED → FREE (agent): nobody has answered in time; the thread goes on unchanged
+ *   ANSWERING → ABANDONED (agent): as that; the controller makes it FREE
+ *   WORKING → FREE (agent): the work has left its frame (longjmp), and the thread is seen elsewhere
+ *
+ * The controller believes nothing that it reads here: numbers are checked, and addresses are only used as the
+ * target's. */
+#ifndef CT_ABI_SCRIPT_H
+#define CT_ABI_SCRIPT_H
+
+#include <stdint.h>
+
+#define CT_SCRIPT_SLOTS     256u
+#define CT_SCRIPT_CPU_WORDS 34u /* room for any machine: general registers, pc, flags */
+#define CT_SCRIPT_STACK     64u /* words on the stack of a call */
+
+enum ct_script_slot_state {
+    CT_ASK_FREE,
+    CT_ASK_TAKEN,
+    CT_ASK_POSTED,
+    CT_ASK_ANSWERING,
+    CT_ASK_ANSWERED,
+    CT_ASK_WORK,
+    CT_ASK_WORKING,
+    CT_ASK_ABANDONED,
+};
+#define CT_ASK_STATE(word)       ((word)&0xffu)
+#define CT_ASK_WORD(word, state) (((word) & ~0xffu) | (state)) /* the same request */
+#define CT_ASK_NEXT(word, state) ((((word) & ~0xffu) + 0x100u) | (state))
+
+/* A call that the waiting thread makes. src/agent/script_call_<isa>.S knows these offsets. */
+struct ct_script_work {
+    uint64_t function;    /* 0: the system call of the number integers[0] */
+    uint64_t integers[8]; /* controller, like all of these: arguments in registers */
+    uint64_t reals[8];
+    uint64_t real_count, stack_count;
+    uint64_t stack[CT_SCRIPT_STACK];
+    uint64_t result, result_high, real, real_high; /* agent */
+    uint64_t errno_function;                       /* controller: 0: errno is not wanted */
+    int32_t error;                                 /* agent */
+    uint32_t reserved;
+};
+
+_Static_assert(__builtin_offsetof(struct ct_script_work, reals) == 72, "REALS");
+_Static_assert(__builtin_offsetof(struct ct_script_work, stack) == 152, "STACK");
+_Static_assert(__builtin_offsetof(struct ct_script_work, result) == 664, "RESULT");
+
+/* What a request is about; the same numbers as enum ct_script_kind of src/script/script.h. */
+enum ct_script_asks { CT_SCRIPT_ASKS_ENTER = 1, CT_SCRIPT_ASKS_LEAVE = 2, CT_SCRIPT_ASKS_CALLBACK = 3 };
+
+struct ct_script_slot {
+    uint32_t state;    /* both; a futex of the thread that waits */
+    uint32_t sleeping; /* agent: it waits in the kernel */
+    uint32_t extended; /* controller: counts how often the time limit began again */
+    uint32_t done;     /* agent: counts work that is done */
+    /* agent, before POSTED */
+    uint32_t kind, id;
+    int32_t tid; /* as the thread sees it */
+    uint32_t depth;
+    uint32_t parent; /* slot of the running work that has led here, from 1; 0: none */
+    uint32_t cpu_words;
+    uint64_t call, function, return_address, address, fault;
+    uint64_t vectors, vectors_size;
+    uint64_t block;                    /* the thread's block */
+    uint64_t stack;                    /* a place in the frame that waits */
+    uint64_t cpu[CT_SCRIPT_CPU_WORDS]; /* agent; the controller changes it while ANSWERING */
+    struct ct_script_work work;        /* controller, while ANSWERING; results: agent, while WORKING */
+};
+
+struct ct_script_shared {
+    /* controller */
+    uint32_t open; /* callbacks are wanted; 0: threads go on */
+    uint32_t reserved0;
+    uint64_t limit_counts; /* of the CPU counter: for how long a thread waits */
+    uint64_t spin_counts;  /* for how long it looks before it sleeps */
+    uint32_t waiters;      /* threads of the controller that wait for the bell */
+    uint32_t reserved1[7];
+    /* agent */
+    uint32_t bell;    /* counts news; a futex of the controller */
+    uint32_t working; /* slots in WORKING */
+    uint64_t timeouts, unserved;
+    uint64_t posted[CT_SCRIPT_SLOTS / 64]; /* both: bit of each slot with a request that is new */
+    uint32_t worker;                       /* slot of the worker, from 1; 0: there is none */
+    uint32_t reserved2;
+    /* agent, before the first hook: its functions */
+    uint64_t on_enter, on_leave, callback_entry, worker_main;
+    struct ct_script_slot slots[CT_SCRIPT_SLOTS];
+};
+
+#endif

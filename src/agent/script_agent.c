@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent that serves scripts: hooks whose listeners ask the controller. Freestanding.
+ *
+ * A listener puts a request into a slot of shared memory (abi/script_abi.h) and waits for the answer, with signals
+ * blocked: a handler comes after the callback, so none can jump out of it. While it waits, the thread does what the
+ * controller asks for: it calls functions of the program, as the program would. Those see signals, hooks and everything
+ * else as usual. A thread that waits looks whether the controller lives, and how long it has waited. */
+#include "agent/script_agent.h"
+#include "agent/agent_lane.h"
+#include "os/os.h"
+#include "os/thread.h"
+
+#define NAP_US   20000u
+#define PATIENCE 4u /* limits: for a controller that is in the middle of its answer, and has been stopped */
+
+static struct ct_script_shared *shared;
+
+static bool is_open(void) {
+    return __atomic_load_n(&shared->open, __ATOMIC_ACQUIRE) && ct_agent_lane_is_recording();
+}
+
+/* ---- slots ---- */
+
+static uint32_t state_of(const struct ct_script_slot *slot) {
+    return __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+}
+
+static bool change_state(struct ct_script_slot *slot, uint32_t from, uint32_t to) {
+    return __atomic_compare_exchange_n(&slot->state, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* Work that has left its frame by a jump: the thread is seen above it. */
+static void free_left(int tid, uint64_t stack) {
+    if (!__atomic_load_n(&shared->working, __ATOMIC_RELAXED))
+        return;
+    for (uint32_t i = 0; i < CT_SCRIPT_SLOTS; i++) {
+        struct ct_script_slot *slot = &shared->slots[i];
+        uint32_t word = state_of(slot);
+        bool left = CT_ASK_STATE(word) == CT_ASK_WORKING && slot->tid == tid && slot->stack < stack;
+        if (left && change_state(slot, word, CT_ASK_NEXT(word, CT_ASK_FREE)))
+            __atomic_fetch_sub(&shared->working, 1, __ATOMIC_RELAXED);
+    }
+}
+
+static struct ct_script_slot *take_slot(void) {
+    for (uint32_t i = 0; i < CT_SCRIPT_SLOTS; i++) {
+        uint32_t word = state_of(&shared->slots[i]);
+        if (CT_ASK_STATE(word) == CT_ASK_FREE && change_state(&shared->slots[i], word, CT_ASK_NEXT(word, CT_ASK_TAKEN)))
+            return &shared->slots[i];
+    }
+    __atomic_fetch_add(&shared->unserved, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static void ring_bell(void) {
+    __atomic_fetch_add(&shared->bell, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&shared->waiters, __ATOMIC_SEQ_CST) && !ct_os_is_silent())
+        ct_os_wake(&shared->bell);
+}
+
+static void copy_words(uint64_t *to, const uint64_t *from, uint32_t count) {
+    volatile uint64_t *out = to; /* volatile: must not become a call of memcpy */
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = from[i];
+}
+
+/* ---- work ---- */
+
+static int32_t *errno_place(const struct ct_script_work *work) {
+    return work->errno_function ? ((int32_t * (*)(void)) work->errno_function)() : NULL;
+}
+
+/* The program's errno stays what it was. */
+static void call_it(struct ct_script_work *work) {
+    int32_t *place = errno_place(work), before = place ? *place : 0;
+    if (place)
+        *place = 0;
+    ct_script_call(work);
+    if (!place)
+        return;
+    work->error = *place;
+    *place = before;
+}
+
+/* Has the work forked, and is this the child? Its slots are its parent's. */
+static bool is_child(struct ct_block *b) {
+    if (b->owner == CT_OWNER_FORKED)
+        (void)ct_block_current();
+    return b->detached;
+}
+
+/* False: nothing more is to be done with the slot. */
+static bool do_work(struct ct_block *b, struct ct_script_slot *slot, uint32_t word, uint64_t *mask) {
+    uint64_t guard = b->guard_sp;
+    uint32_t outer = b->script_work, working = CT_ASK_WORD(word, CT_ASK_WORKING);
+    struct ct_script_work work;
+    if (!change_state(slot, word, working))
+        return true;
+    copy_words((uint64_t *)&work, (const uint64_t *)&slot->work, sizeof work / 8);
+    __atomic_fetch_add(&shared->working, 1, __ATOMIC_RELAXED);
+    b->script_work = (uint32_t)(slot - shared->slots) + 1;
+    ct_block_unattend(b, CT_ATTENTION_GUARD);
+    ct_block_unmask(b, *mask);
+    call_it(&work);
+    bool child = is_child(b);
+    if (!child)
+        *mask = ct_block_mask(b);
+    b->guard_sp = guard;
+    ct_block_attend(b, CT_ATTENTION_GUARD);
+    b->script_work = outer;
+    if (child || state_of(slot) != working)
+        return false;
+    copy_words(&slot->work.result, &work.result, 6);
+    __atomic_fetch_sub(&shared->working, 1, __ATOMIC_RELAXED);
+    slot->done++;
+    __atomic_store_n(&slot->state, CT_ASK_WORD(word, CT_ASK_POSTED), __ATOMIC_RELEASE);
+    ring_bell();
+    return true;
+}
+
+/* ---- waiting ---- */
+
+struct wait {
+    uint64_t since, looked; /* counter values: when the time limit began; when the thread began to look */
+    uint32_t extended;
+    bool limited;
+};
+
+static void nap(struct ct_script_slot *slot, uint32_t word, const struct wait *w) {
+    if (ct_os_is_silent() || ct_os_timestamp() - w->looked < shared->spin_counts) {
+        ct_os_relax();
+        return;
+    }
+    __atomic_store_n(&slot->sleeping, 1, __ATOMIC_SEQ_CST);
+    ct_os_wait(&slot->state, word, NAP_US);
+    __atomic_store_n(&slot->sleeping, 0, __ATOMIC_RELAXED);
+}
+
+/* Is it time to go on without an answer? */
+static bool is_over(const struct ct_script_slot *slot, struct wait *w) {
+    uint64_t now = ct_os_timestamp();
+    if (slot->extended != w->extended) {
+        w->extended = slot->extended;
+        w->since = now;
+    }
+    return !is_open() || (w->limited && now - w->since > shared->limit_counts);
+}
+
+static void give_up(struct ct_script_slot *slot, uint32_t word, struct wait *w) {
+    if (CT_ASK_STATE(word) == CT_ASK_POSTED && change_state(slot, word, CT_ASK_WORD(word, CT_ASK_FREE))) {
+        __atomic_fetch_add(&shared->timeouts, is_open(), __ATOMIC_RELAXED);
+        return;
+    }
+    bool stuck = !is_open() || ct_os_timestamp() - w->since > PATIENCE * shared->limit_counts;
+    if (CT_ASK_STATE(word) == CT_ASK_ANSWERING && stuck)
+        (void)change_state(slot, word, CT_ASK_WORD(word, CT_ASK_ABANDONED));
+}
+
+/* True: there is an answer; the slot is still the thread's then. */
+static bool wait_for_answer(struct ct_block *b, struct ct_script_slot *slot, uint32_t request, bool limited,
+                            uint64_t *mask) {
+    struct wait w = {.limited = limited, .extended = slot->extended};
+    w.since = w.looked = ct_os_timestamp();
+    for (;;) {
+        uint32_t word = state_of(slot);
+        if ((word ^ request) & ~0xffu)
+            return false;
+        switch (CT_ASK_STATE(word)) {
+        case CT_ASK_ANSWERED:
+            return true;
+        case CT_ASK_WORK:
+            if (!do_work(b, slot, word, mask))
+                return false;
+            w.since = w.looked = ct_os_timestamp();
+            break;
+        case CT_ASK_POSTED:
+        case CT_ASK_ANSWERING:
+            if (is_over(slot, &w))
+                give_up(slot, word, &w);
+            nap(slot, word, &w);
+            break;
+        default:
+            return false;
+        }
+    }
+}
+
+/* ---- listeners ---- */
+
+static void post(struct ct_script_slot *slot) {
+    uint32_t i = (uint32_t)(slot - shared->slots);
+    uint32_t word = state_of(slot);
+    __atomic_store_n(&slot->state, CT_ASK_WORD(word, CT_ASK_POSTED), __ATOMIC_RELEASE);
+    __atomic_fetch_or(&shared->posted[i / 64], 1ull << (i & 63), __ATOMIC_RELEASE);
+    ring_bell();
+}
+
+static void fill(struct ct_script_slot *slot, const struct ct_block *b, uint32_t kind,
+                 const struct ct_cpu_context *cpu) {
+    slot->kind = kind;
+    slot->tid = b->tid;
+    slot->parent = b->script_work;
+    slot->block = (uint64_t)b;
+    slot->stack = (uint64_t)&slot;
+    slot->address = slot->fault = 0;
+    slot->cpu_words = ct_script_cpu_words;
+    slot->vectors = ct_script_cpu_vectors(cpu);
+    slot->vectors_size = slot->vectors ? b->vectors.size : 0;
+    copy_words(slot->cpu, (const uint64_t *)cpu, ct_script_cpu_words);
+}
+
+/* What a request is about, beside the registers. */
+struct subject {
+    uint32_t kind, id, depth;
+    uint64_t call, function, return_address;
+};
+
+/* Returns the number of the request; 0: it was not served. */
+static uint64_t ask(struct ct_block *b, struct ct_cpu_context *cpu, const struct subject *s) {
+    if (!is_open())
+        return 0;
+    uint64_t mask = ct_block_mask(b);
+    free_left(b->tid, (uint64_t)&mask);
+    struct ct_script_slot *slot = take_slot();
+    uint64_t number = 0;
+    if (slot) {
+        uint32_t word = state_of(slot);
+        number = (uint64_t)word >> 8 << 16 | (uint64_t)(slot - shared->slots) << 1 | 1;
+        fill(slot, b, s->kind, cpu);
+        slot->id = s->id;
+        slot->depth = s->depth;
+        slot->call = s->call ? s->call : number;
+        slot->function = s->function;
+        slot->return_address = s->return_address;
+        post(slot);
+        if (wait_for_answer(b, slot, word, true, &mask)) {
+            copy_words((uint64_t *)cpu, slot->cpu, ct_script_cpu_words);
+            __atomic_store_n(&slot->state, CT_ASK_WORD(word, CT_ASK_FREE), __ATOMIC_RELEASE);
+        }
+    }
+    if (!b->detached)
+        ct_block_unmask(b, mask);
+    return number;
+}
+
+static void on_hook(struct ct_cpu_context *cpu, struct ct_hook_call *call, uint32_t kind) {
+    struct ct_block *b = ct_block_found();
+    const struct subject s = {
+        kind, call->hook, call->depth, call->data, (uint64_t)call->function, (uint64_t)call->return_address};
+    uint64_t number = ask(b, cpu, &s);
+    if (!call->data)
+        call->data = number;
+}
+
+static void on_enter(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
+    on_hook(cpu, call, CT_SCRIPT_ASKS_ENTER);
+}
+
+static void on_leave(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
+    on_hook(cpu, call, CT_SCRIPT_ASKS_LEAVE);
+}
+
+/* ---- the entry point ---- */
+
+__attribute__((visibility("default"), used)) uint64_t ct_script_agent_run(struct ct_boot *boot);
+
+uint64_t ct_script_agent_run(struct ct_boot *boot) {
+    uint64_t result = ct_agent_run(boot);
+    if (boot->status)
+        return result;
+    struct ct_shm_control *c = ct_agent_lane_control();
+    shared = (struct ct_script_shared *)((uint64_t)c + c->extra_offset);
+    shared->on_enter = (uint64_t)&on_enter;
+    shared->on_leave = (uint64_t)&on_leave;
+    ((struct ct_runtime *)boot->runtime)->reports_stacks = 0; /* nobody reads the lane */
+    return result;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of the agent that serves scripts. Freestanding; see script_agent.c. */
+#ifndef CT_AGENT_SCRIPT_AGENT_H
+#define CT_AGENT_SCRIPT_AGENT_H
+
+#include "abi/boot_abi.h"
+#include "abi/script_abi.h"
+#include "hook/runtime.h"
+
+/* The agent for hooks alone (agent.c), which this one contains. */
+uint64_t ct_agent_run(struct ct_boot *boot);
+
+#pragma GCC visibility push(hidden)
+
+/* Per machine (script_cpu_<isa>.c, script_call_<isa>.S). */
+
+/* How many words of a saved context are registers; the rest is not copied. */
+extern const uint32_t ct_script_cpu_words;
+/* Address of the saved vector registers; 0: they were not saved. */
+uint64_t ct_script_cpu_vectors(const struct ct_cpu_context *cpu);
+/* Makes the call, or system call, that is described. Uses all registers as a function may. */
+void ct_script_call(struct ct_script_work *work);
+
+#pragma GCC visibility pop
+
+#endif

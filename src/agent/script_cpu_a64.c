@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A saved arm64 context, for script_agent.c. Scripts are refused on arm64 so far: no work comes. */
+#include "agent/script_agent.h"
+
+const uint32_t ct_script_cpu_words = __builtin_offsetof(struct ct_cpu_a64, vector) / 8;
+
+uint64_t ct_script_cpu_vectors(const struct ct_cpu_context *cpu) {
+    return (uint64_t)((const struct ct_cpu_a64 *)cpu)->vector;
+}
+
+void ct_script_call(struct ct_script_work *work) {
+    work->result = (uint64_t)-38; /* ENOSYS */
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A saved x86_64 context, for script_agent.c. */
+#include "agent/script_agent.h"
+
+const uint32_t ct_script_cpu_words = __builtin_offsetof(struct ct_cpu_x64, vector) / 8;
+
+uint64_t ct_script_cpu_vectors(const struct ct_cpu_context *cpu) {
+    return (uint64_t)((const struct ct_cpu_x64 *)cpu)->vector;
+}

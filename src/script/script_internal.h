@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of src/script share: see script.h.
+ *
+ * Locks: `work` is held by whoever uses the remote or changes hooks; it may be waited for long. `slots` is held for
+ * moments, by whoever takes requests. `text` protects the sentence about the last failure. */
+#ifndef CT_SCRIPT_SCRIPT_INTERNAL_H
+#define CT_SCRIPT_SCRIPT_INTERNAL_H
+
+#include "abi/script_abi.h"
+#include "drain/clock.h"
+#include "inject/inject.h"
+#include "script/script.h"
+#include <pthread.h>
+
+#define CT_SCRIPT_STILL_MS 2000u /* the longest stop of the target */
+
+/* Modules that were planned in one step: at the start, and when libraries were loaded later. */
+struct ct_script_plan {
+    struct ct_target_plan *plan;
+    uint32_t first_hook;
+};
+
+/* A hook, by its number. */
+struct ct_script_hooked {
+    const struct ct_target_hook *hook;
+    bool wanted;     /* a script wants it */
+    bool in_place;   /* its bytes are in the target */
+    uint32_t guests; /* hooks in place whose springboards are in its bytes */
+};
+
+struct ct_script_memory {
+    uint64_t address, size;
+};
+
+struct ct_script {
+    struct ct_remote *remote;
+    int pid;
+    bool spawned, resumed;
+    struct ct_script_options options;
+    struct ct_injection injection;
+    struct ct_lane lane;
+    struct ct_clock clock;
+    struct ct_script_shared *shared;
+    struct ct_script_plan *plans;
+    size_t plan_count, plan_room;
+    uint32_t next_module, next_hook;
+    struct ct_script_hooked *hooked; /* by number */
+    size_t hooked_room;
+    uint64_t hooked_count;
+    uint64_t hook_table; /* struct ct_hook_entry [], in the target */
+    struct ct_script_memory *memory;
+    size_t memory_count, memory_room;
+    uint64_t main_base;
+
+    pthread_mutex_t work, slots, text;
+    uint32_t taken[CT_SCRIPT_SLOTS];   /* word of the request that was taken last; under `slots` */
+    uint32_t running[CT_SCRIPT_SLOTS]; /* how many ct_script_run wait for it; under `slots` */
+    uint32_t shut, gone;               /* atomic: enum ct_script_life of the end, in `gone` */
+    bool told_gone;                    /* under `slots` */
+    int exit_status;
+    pthread_t service;
+    bool serving;
+    uint32_t stop_service;
+    char error[640];
+};
+
+int ct_script_fail(struct ct_script *s, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- into the target and out of it (script_enter.c); `work` is held ---- */
+
+int ct_script_enter(struct ct_script *s);
+/* *clean: nothing of ours is left. */
+int ct_script_leave(struct ct_script *s, bool *clean);
+/* Plans libraries that were loaded since. */
+int ct_script_update(struct ct_script *s);
+/* Stops the target, unless it is stopped already; *was tells ct_script_go_on. */
+int ct_script_stop(struct ct_script *s, bool *was);
+void ct_script_go_on(struct ct_script *s, bool was);
+
+/* ---- the thread that shows that we live, and serves the agent's own requests (script_service.c) ---- */
+
+int ct_script_start_service(struct ct_script *s);
+void ct_script_stop_service(struct ct_script *s);
+bool ct_script_is_gone(const struct ct_script *s);
+void ct_script_ring(struct ct_script *s);
+
+/* ---- slots (script_wait.c) ---- */
+
+struct ct_script_slot *ct_script_slot_of(struct ct_script *s, const struct ct_script_request *request, uint32_t *word);
+/* Takes a request whose parent is this slot (from 1; 0: of no work that somebody waits for). */
+bool ct_script_take(struct ct_script *s, uint32_t parent, struct ct_script_request *out);
+/* It is our turn, if the request still waits. */
+bool ct_script_begin_answer(struct ct_script_slot *slot, uint32_t word);
+/* CT_ERR_TIMEOUT: its thread has gone on. */
+int ct_script_end_answer(struct ct_script_slot *slot, uint32_t word, uint32_t state);
+/* Waits for news after `heard`, at most this long; spins first. */
+void ct_script_await(struct ct_script *s, uint32_t heard, uint32_t timeout_ms);
+static inline uint32_t ct_script_heard(const struct ct_script *s) {
+    return __atomic_load_n(&s->shared->bell, __ATOMIC_ACQUIRE);
+}
+
+/* ---- hooks (script_hooks.c) ---- */
+
+void ct_script_free_hooks(struct ct_script *s);
+
+#endif

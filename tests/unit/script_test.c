@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scripting a process: callbacks with changed registers, work, time limits, and that nothing stays. */
+#include "script/script.h"
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char *program;
+
+enum { RAX = 0, RDX = 2, RSI = 6, RDI = 7 };
+
+/* ---- the target ---- */
+
+struct target {
+    pid_t pid;
+    FILE *to, *from;
+    uint64_t add, scale, inner, outer, sum10, fail_with, jump_away, twin, errno_function;
+};
+
+static void ask_line(struct target *t, char *line, size_t size, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void tell(struct target *t, const char *text) {
+    fprintf(t->to, "%s\n", text);
+    fflush(t->to);
+}
+
+static void hear(struct target *t, char *line, size_t size) {
+    alarm(60);
+    assert_non_null(fgets(line, (int)size, t->from));
+    alarm(0);
+    line[strcspn(line, "\n")] = 0;
+}
+
+static void ask_line(struct target *t, char *line, size_t size, const char *format, ...) {
+    char text[128];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    tell(t, text);
+    hear(t, line, size);
+}
+
+static void start_target(struct target *t) {
+    int in[2], out[2];
+    char line[512];
+    unsigned long long a[9];
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    t->pid = fork();
+    if (!t->pid) {
+        dup2(in[0], 0);
+        dup2(out[1], 1);
+        close(in[0]), close(in[1]), close(out[0]), close(out[1]);
+        execl(program, program, (char *)NULL);
+        _exit(127);
+    }
+    close(in[0]), close(out[1]);
+    t->to = fdopen(in[1], "w");
+    t->from = fdopen(out[0], "r");
+    hear(t, line, sizeof line);
+    int found = sscanf(
+        line, "add=%llx scale=%llx inner=%llx outer=%llx sum10=%llx fail_with=%llx jump_away=%llx twin=%llx errno=%llx",
+        &a[0], &a[1], &a[2], &a[3], &a[4], &a[5], &a[6], &a[7], &a[8]);
+    assert_int_equal(found, 9);
+    t->add = a[0], t->scale = a[1], t->inner = a[2], t->outer = a[3], t->sum10 = a[4], t->fail_with = a[5];
+    t->jump_away = a[6], t->twin = a[7], t->errno_function = a[8];
+}
+
+static void end_target(struct target *t) {
+    int status;
+    fclose(t->to);
+    assert_int_equal(waitpid(t->pid, &status, 0), t->pid);
+    assert_int_equal(status, 0);
+    fclose(t->from);
+}
+
+static char *read_maps(pid_t pid) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    FILE *file = fopen(path, "r");
+    char *text = calloc(1, 1 << 16);
+    assert_non_null(file);
+    assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
+    fclose(file);
+    return text;
+}
+
+/* ---- a thread that serves, as a script would ---- */
+
+struct server {
+    struct ct_script *script;
+    void (*serve)(struct server *server, struct ct_script_request *request);
+    const struct target *target;
+    pthread_t thread;
+    int enters, leaves, gone, failures;
+    uint64_t call;
+};
+
+static void *serve_all(void *arg) {
+    struct server *v = arg;
+    struct ct_script_request r;
+    while (!ct_script_wait(v->script, UINT32_MAX, &r)) {
+        v->enters += r.kind == CT_SCRIPT_ENTER;
+        v->leaves += r.kind == CT_SCRIPT_LEAVE;
+        v->gone += r.kind == CT_SCRIPT_GONE;
+        if (r.kind != CT_SCRIPT_GONE)
+            v->serve(v, &r);
+    }
+    return NULL;
+}
+
+static void begin_server(struct server *v, const struct target *t, const struct ct_script_options *options,
+                         void (*serve)(struct server *server, struct ct_script_request *request)) {
+    char error[512] = "";
+    *v = (struct server){.serve = serve, .target = t};
+    if (ct_script_attach(&v->script, t->pid, options, error, sizeof error))
+        fail_msg("%s", error);
+    assert_int_equal(pthread_create(&v->thread, NULL, serve_all, v), 0);
+}
+
+static void end_server(struct server *v) {
+    ct_script_shut(v->script);
+    pthread_join(v->thread, NULL);
+    assert_int_equal(ct_script_close(v->script), 0);
+}
+
+static void hook(struct server *v, uint64_t address, uint32_t flags) {
+    struct ct_script_hook h = {.address = address, .flags = flags};
+    char error[512];
+    if (ct_script_hook(v->script, &h, 1) != 1) {
+        ct_script_error(v->script, error, sizeof error);
+        fail_msg("%s", error);
+    }
+}
+
+/* ---- registers ---- */
+
+static void change_numbers(struct server *v, struct ct_script_request *r) {
+    if (r->kind == CT_SCRIPT_ENTER) {
+        r->cpu.gpr[RDI] += 100;
+        v->call = r->call;
+    } else {
+        assert_true(r->call == v->call);
+        r->cpu.gpr[RAX] *= 2;
+    }
+    v->failures += ct_script_answer(v->script, r, true) != 0;
+}
+
+static void changes_arguments_and_result(void **state) {
+    struct target t;
+    struct server v;
+    char line[128];
+    (void)state;
+    start_target(&t);
+    ask_line(&t, line, sizeof line, "add 1 2");
+    char *before = read_maps(t.pid);
+    begin_server(&v, &t, NULL, change_numbers);
+    hook(&v, t.add, CT_SCRIPT_ON_ENTER | CT_SCRIPT_ON_LEAVE);
+    ask_line(&t, line, sizeof line, "add 1 2");
+    assert_string_equal(line, "206");
+    ask_line(&t, line, sizeof line, "add 5 6");
+    assert_string_equal(line, "222");
+    assert_int_equal(v.enters, 2);
+    assert_int_equal(v.leaves, 2);
+    assert_int_equal(v.failures, 0);
+    end_server(&v);
+    char *after = read_maps(t.pid);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+    ask_line(&t, line, sizeof line, "add 5 6");
+    assert_string_equal(line, "11");
+    end_target(&t);
+}
+
+static void change_reals(struct server *v, struct ct_script_request *r) {
+    double x[2];
+    assert_int_equal(ct_script_read_vector(v->script, r, 0, x), 0);
+    x[0] += 1;
+    assert_int_equal(ct_script_write_vector(v->script, r, 0, x), 0);
+    v->failures += ct_script_answer(v->script, r, false) != 0;
+}
+
+static void changes_vector_registers(void **state) {
+    struct target t;
+    struct server v;
+    char line[128];
+    (void)state;
+    start_target(&t);
+    begin_server(&v, &t, NULL, change_reals);
+    hook(&v, t.scale, CT_SCRIPT_ON_ENTER | CT_SCRIPT_ON_LEAVE);
+    ask_line(&t, line, sizeof line, "scale 2 10");
+    assert_string_equal(line, "31.000"); /* (2 + 1) * 10 + 1 */
+    end_server(&v);
+    end_target(&t);
+}
+
+/* ---- work ---- */
+
+static void answer_nested(void *arg, const struct ct_script_request *nested) {
+    struct server *v = arg;
+    struct ct_script_request r = *nested;
+    v->call++;
+    r.cpu.gpr[RDI] += 10;
+    v->failures += ct_script_answer(v->script, &r, true) != 0;
+}
+
+static void call_functions(struct server *v, struct ct_script_request *r) {
+    const struct target *t = v->target;
+    struct ct_script_call c = {
+        .function = t->sum10, .integers = {1, 2, 3, 4, 5, 6}, .stack_count = 4, .stack = {7, 8, 9, 10}};
+    v->failures += ct_script_run(v->script, r, &c, NULL, NULL) != 0;
+    v->failures += c.result != 385;
+    double x = 1.5, y = 4;
+    c = (struct ct_script_call){.function = t->scale, .real_count = 2};
+    memcpy(&c.reals[0], &x, sizeof x);
+    memcpy(&c.reals[1], &y, sizeof y);
+    v->failures += ct_script_run(v->script, r, &c, NULL, NULL) != 0;
+    memcpy(&x, &c.real, sizeof x);
+    v->failures += x != 6;
+    c = (struct ct_script_call){.function = t->fail_with, .integers = {9}, .errno_function = t->errno_function};
+    v->failures += ct_script_run(v->script, r, &c, NULL, NULL) != 0;
+    v->failures += (int)c.result != -1 || c.error != 9;
+    c = (struct ct_script_call){.integers = {39 /* getpid */}};
+    v->failures += ct_script_run(v->script, r, &c, NULL, NULL) != 0;
+    v->failures += (int)c.result != t->pid;
+    /* inner is hooked: its callback is served while outer runs */
+    c = (struct ct_script_call){.function = t->outer, .integers = {5}};
+    v->failures += ct_script_run(v->script, r, &c, answer_nested, v) != 0;
+    v->failures += c.result != 2 * 16;
+    v->failures += ct_script_answer(v->script, r, false) != 0;
+}
+
+static void does_work(void **state) {
+    struct target t;
+    struct server v;
+    char line[128];
+    (void)state;
+    start_target(&t);
+    begin_server(&v, &t, NULL, call_functions);
+    hook(&v, t.add, CT_SCRIPT_ON_ENTER);
+    hook(&v, t.inner, CT_SCRIPT_ON_ENTER);
+    ask_line(&t, line, sizeof line, "jump 1");
+    assert_string_equal(line, "added 2 errno 77"); /* the program's errno is as before */
+    assert_int_equal(v.failures, 0);
+    assert_int_equal(v.call, 1);
+    assert_int_equal(v.enters, 1);
+    end_server(&v);
+    end_target(&t);
+}
+
+static void jump_out(struct server *v, struct ct_script_request *r) {
+    struct ct_script_call c = {.function = v->target->jump_away, .integers = {1}};
+    v->failures += ct_script_run(v->script, r, &c, NULL, NULL) != CT_ERR_NOT_FOUND;
+}
+
+static void plain(struct server *v, struct ct_script_request *r) {
+    (void)ct_script_answer(v->script, r, false);
+}
+
+static void survives_work_that_jumps_away(void **state) {
+    struct target t;
+    struct server v;
+    char line[128];
+    (void)state;
+    start_target(&t);
+    begin_server(&v, &t, NULL, jump_out);
+    hook(&v, t.add, CT_SCRIPT_ON_ENTER);
+    ask_line(&t, line, sizeof line, "jump 1");
+    assert_string_equal(line, "jumped");
+    v.serve = plain;
+    ask_line(&t, line, sizeof line, "add 1 2"); /* shows that the thread is elsewhere */
+    assert_string_equal(line, "3");
+    end_server(&v);
+    assert_int_equal(v.failures, 0);
+    end_target(&t);
+}
+
+/* ---- time limits, signals, forks, many threads ---- */
+
+static void answer_late(struct server *v, struct ct_script_request *r) {
+    usleep(150000);
+    r->cpu.gpr[RDI] = 1000;
+    v->failures += ct_script_answer(v->script, r, true) != CT_ERR_TIMEOUT;
+}
+
+static void goes_on_after_the_limit(void **state) {
+    struct target t;
+    struct server v;
+    char line[128];
+    struct ct_script_state now;
+    const struct ct_script_options options = {.size = sizeof options, .timeout_ms = 50};
+    (void)state;
+    start_target(&t);
+    begin_server(&v, &t, &options, answer_late);
+    hook(&v, t.add, CT_SCRIPT_ON_ENTER);
+    ask_line(&t, line, sizeof line, "add 1 2");
+    assert_string_equal(line, "3");
+    ct_script_get_state(v.script, &now);
+    assert_int_equal(now.timeouts, 1);
+    assert_int_equal(now.hooks, 1);
+    end_server(&v);
+    assert_int_equal(v.failures, 0);
+    end_target(&t);
+}
+
+static void serves_threads_and_signals(void **state) {
+    struct target t;
+    struct server v;
+    char line[128];
+    (void)state;
+    start_target(&t);
+    begin_server(&v, &t, NULL, plain);
+    hook(&v, t.add, CT_SCRIPT_ON_ENTER | CT_SCRIPT_ON_LEAVE);
+    hook(&v, t.inner, CT_SCRIPT_ON_LEAVE | CT_SCRIPT_ON_ENTER);
+    ask_line(&t, line, sizeof line, "alarm");
+    ask_line(&t, line, sizeof line, "threads 8 50");
+    assert_string_equal(line, "wrong 0");
+    assert_int_equal(v.enters, 8 * 50 * 2);
+    assert_int_equal(v.leaves, 8 * 50 * 2);
+    ask_line(&t, line, sizeof line, "ticks");
+    assert_true(atoi(line) > 0);
+    ask_line(&t, line, sizeof line, "fork");
+    assert_string_equal(line, "child 0");
+    assert_int_equal(v.enters, 8 * 50 * 2); /* children are not scripted */
+    end_server(&v);
+    end_target(&t);
+}
+
+static void tells_the_end(void **state) {
+    struct target t;
+    struct server v;
+    char line[128];
+    int status;
+    (void)state;
+    start_target(&t);
+    begin_server(&v, &t, NULL, plain);
+    hook(&v, t.add, CT_SCRIPT_ON_ENTER);
+    ask_line(&t, line, sizeof line, "exec");
+    assert_string_equal(line, "exec");
+    assert_int_equal(waitpid(t.pid, &status, 0), t.pid);
+    assert_int_equal(status, 0);
+    pthread_join(v.thread, NULL); /* ends by itself */
+    assert_int_equal(v.gone, 1);
+    assert_int_equal(ct_script_close(v.script), 0);
+    fclose(t.to);
+    fclose(t.from);
+}
+
+/* ---- spawn ---- */
+
+static void changes_a_spawned_program(void **state) {
+    struct server v = {.serve = change_numbers};
+    char error[512] = "", *argv[] = {program, "40", NULL};
+    struct ct_script_state now;
+    struct ct_script_request r;
+    (void)state;
+    if (ct_script_spawn(&v.script, program, argv, NULL, NULL, error, sizeof error))
+        fail_msg("%s", error);
+    ct_script_get_state(v.script, &now);
+    assert_int_equal(now.life, CT_SCRIPT_STOPPED);
+    uint64_t add = 0;
+    assert_int_equal(ct_script_find_functions(v.script, "add", &add, 1), 1);
+    hook(&v, add, CT_SCRIPT_ON_ENTER);
+    assert_int_equal(ct_script_resume(v.script), 0);
+    assert_int_equal(ct_script_resume(v.script), CT_ERR_BAD_STATE);
+    assert_int_equal(ct_script_wait(v.script, 10000, &r), 0);
+    assert_int_equal(r.cpu.gpr[RDI], 40);
+    r.cpu.gpr[RDI] = 4;
+    assert_int_equal(ct_script_answer(v.script, &r, true), 0);
+    assert_int_equal(ct_script_wait(v.script, 10000, &r), 0);
+    assert_int_equal(r.kind, CT_SCRIPT_GONE);
+    ct_script_get_state(v.script, &now);
+    assert_int_equal(now.life, CT_SCRIPT_ENDED);
+    assert_int_equal(now.exit_status, 6 << 8);
+    assert_int_equal(ct_script_close(v.script), 0);
+}
+
+/* ---- the script's death ---- */
+
+static void be_a_script(const struct target *t) {
+    struct server v;
+    begin_server(&v, t, NULL, plain);
+    hook(&v, t->add, CT_SCRIPT_ON_ENTER | CT_SCRIPT_ON_LEAVE);
+    hook(&v, t->inner, CT_SCRIPT_ON_ENTER | CT_SCRIPT_ON_LEAVE);
+    pause();
+    _exit(0);
+}
+
+static void outlives_the_script(void **state) {
+    struct target t;
+    char line[128];
+    (void)state;
+    start_target(&t);
+    srand(1);
+    for (int i = 0; i < 6; i++) {
+        pid_t script = fork();
+        if (!script)
+            be_a_script(&t);
+        tell(&t, "threads 4 300");
+        usleep((useconds_t)(rand() % 60000));
+        kill(script, SIGKILL);
+        waitpid(script, NULL, 0);
+        hear(&t, line, sizeof line);
+        assert_string_equal(line, "wrong 0");
+    }
+    struct server v; /* cleans up */
+    begin_server(&v, &t, NULL, plain);
+    end_server(&v);
+    char *maps = read_maps(t.pid);
+    assert_null(strstr(maps, "contrail"));
+    free(maps);
+    end_target(&t);
+}
+
+/* ---- memory ---- */
+
+static void uses_memory(void **state) {
+    struct target t;
+    struct server v;
+    char text[16] = "", line[128];
+    uint64_t at = 0, near = 0;
+    uint32_t before = 0;
+    (void)state;
+    start_target(&t);
+    ask_line(&t, line, sizeof line, "add 1 2");
+    char *maps = read_maps(t.pid);
+    begin_server(&v, &t, NULL, plain);
+    assert_int_equal(ct_script_alloc(v.script, CT_SCRIPT_NO_SLOT, 0, 10000, 3, &at), 0);
+    assert_int_equal(ct_script_write(v.script, at, "hello", 6), 0);
+    assert_int_equal(ct_script_read(v.script, at, text, 6), 0);
+    assert_string_equal(text, "hello");
+    assert_int_equal(ct_script_protect(v.script, CT_SCRIPT_NO_SLOT, at, 1, 1, &before), 0);
+    assert_int_equal(before, 3);
+    assert_int_equal(ct_script_alloc(v.script, CT_SCRIPT_NO_SLOT, t.add, 4096, 3, &near), 0);
+    assert_true((near > t.add ? near - t.add : t.add - near) < 1u << 30);
+    assert_int_equal(ct_script_read(v.script, 16, text, 6), CT_ERR_NOT_MAPPED);
+    assert_int_equal(ct_script_write(v.script, 16, text, 6), CT_ERR_NOT_MAPPED);
+    assert_int_equal(ct_script_read_some(v.script, at + 12288 - 4, text, 8) >= 4, 1);
+    assert_int_equal(ct_script_free(v.script, CT_SCRIPT_NO_SLOT, near), 0);
+    assert_int_equal(ct_script_free(v.script, CT_SCRIPT_NO_SLOT, near), CT_ERR_NOT_FOUND);
+    end_server(&v);
+    char *after = read_maps(t.pid);
+    assert_string_equal(maps, after);
+    free(maps);
+    free(after);
+    end_target(&t);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(changes_arguments_and_result),
+        cmocka_unit_test(changes_vector_registers),
+        cmocka_unit_test(does_work),
+        cmocka_unit_test(survives_work_that_jumps_away),
+        cmocka_unit_test(goes_on_after_the_limit),
+        cmocka_unit_test(serves_threads_and_signals),
+        cmocka_unit_test(tells_the_end),
+        cmocka_unit_test(changes_a_spawned_program),
+        cmocka_unit_test(outlives_the_script),
+        cmocka_unit_test(uses_memory),
+    };
+    (void)argc;
+    program = argv[1];
+    if (argc > 2)
+        cmocka_set_test_filter(argv[2]);
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
