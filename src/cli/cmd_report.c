@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* contrail report: lists functions by calls and times. */
+#include "cli/call_counts.h"
 #include "cli/command.h"
 #include "cli/left_out.h"
 #include "cli/moment.h"
@@ -226,8 +227,37 @@ static void print_sampled(const struct table *t) {
                                        : "CALLS and times are those of the sample");
 }
 
+/* Of a trace without events: how often functions were called, if that was counted. */
+static void print_counted(const struct table *t, const struct ct_select *select, uint64_t limit) {
+    struct ct_call_counts counts = {0};
+    char text[CT_TEXT_SIZE], b[CT_TEXT_SIZE];
+    for (size_t i = 0; i < ct_trace_process_count(t->trace); i++)
+        if (ct_select_process(select, t->trace, i))
+            (void)ct_call_counts_add(&counts, ct_trace_process_at(t->trace, i)->directory); /* most have none */
+    ct_call_counts_sort(&counts);
+    if (counts.count)
+        ct_printer_format(t->printer, "\nNo events were recorded, only counts: %s calls of %s functions\n",
+                          ct_text_count(text, counts.calls), ct_text_count(b, counts.count));
+    for (size_t i = 0; i < counts.count && (!limit || i < limit); i++) {
+        ct_printer_format(t->printer, "%15s  ", ct_text_count(text, counts.list[i].count));
+        ct_printer_function(t->printer, counts.list[i].name, 0);
+        ct_printer_text(t->printer, "\n");
+    }
+    if (limit && counts.count > limit)
+        ct_printer_format(t->printer, "Rows: %s of %s (--limit 0 shows all)\n", ct_text_count(text, limit),
+                          ct_text_count(b, counts.count));
+    ct_call_counts_free(&counts);
+}
+
+static bool has_events(const struct ct_trace *trace) {
+    for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
+        if (ct_trace_thread_at(trace, i)->event_count)
+            return true;
+    return false;
+}
+
 static int print_table(const struct ct_trace *trace, const struct ct_report *report, const struct options *o,
-                       const struct ct_values *values) {
+                       const struct ct_select *select, const struct ct_values *values) {
     static struct ct_printer printer;
     ct_printer_open(&printer, true);
     struct table t = measure_table(&printer, trace, report, o);
@@ -241,6 +271,8 @@ static int print_table(const struct ct_trace *trace, const struct ct_report *rep
     print_notes(&t);
     print_sampled(&t);
     ct_left_out_print(&printer, &report->left_out, o->limit);
+    if (!has_events(trace))
+        print_counted(&t, select, o->limit);
     if (!o->per_thread)
         ct_report_unhooked_print(&printer, trace, report, o->directories.items);
     return ct_printer_close(&printer);
@@ -314,7 +346,7 @@ static int report_trace(struct ct_trace *trace, struct options *o) {
             ct_report_unhooked_json(&json, trace, report, values, o->directories.items);
         code = ct_reading_print_json(&json, 0);
     } else {
-        code = o->csv ? print_csv(trace, report, o) : print_table(trace, report, o, values);
+        code = o->csv ? print_csv(trace, report, o) : print_table(trace, report, o, &options.select, values);
     }
     ct_values_free(values);
     ct_report_free(report);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See stalk_tables.h. Output goes to stderr: stdout belongs to the program. */
 #include "cli/stalk_tables.h"
-#include "base/grow.h"
+#include "cli/call_counts.h"
 #include "cli/message.h"
 #include "cli/stalk_blocks.h"
-#include "trace/reader.h"
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -58,92 +57,20 @@ static void free_processes(struct processes *p) {
     free(p->directories);
 }
 
-/* A function that was called, over all callers and processes. */
-struct callee {
-    char *name; /* with its module */
-    uint64_t id, count;
-};
-
-struct callees {
-    struct callee *list;
-    size_t count, room;
-};
-
 /* ---- calls ---- */
 
-static int by_name(const void *a, const void *b) {
-    const struct callee *left = a, *right = b;
-    return strcmp(left->name, right->name);
-}
-
-static int by_count(const void *a, const void *b) {
-    const struct callee *left = a, *right = b;
-    if (left->count != right->count)
-        return left->count > right->count ? -1 : 1;
-    return left->id != right->id ? (left->id < right->id ? -1 : 1) : by_name(a, b);
-}
-
-static bool add_callee(struct callees *c, const struct ct_trace_function *f, uint64_t id, uint64_t count) {
-    char *name = NULL;
-    if (!ct_grow(&c->list, &c->room, c->count, sizeof *c->list, 1024))
-        return false;
-    if ((f ? asprintf(&name, "%s [%s]", f->name, f->module) : asprintf(&name, "?")) < 0)
-        return false;
-    c->list[c->count++] = (struct callee){name, id, count};
-    return true;
-}
-
-static void merge_callees(struct callees *c) {
-    size_t n = 0;
-    if (c->count)
-        qsort(c->list, c->count, sizeof *c->list, by_name);
-    for (size_t i = 0; i < c->count; i++) {
-        if (!n || strcmp(c->list[n - 1].name, c->list[i].name)) {
-            c->list[n++] = c->list[i];
-            continue;
-        }
-        c->list[n - 1].count += c->list[i].count;
-        if (c->list[i].id < c->list[n - 1].id)
-            c->list[n - 1].id = c->list[i].id;
-        free(c->list[i].name);
-    }
-    c->count = n;
-}
-
-/* Adds the calls of one process. */
-static int load_calls(struct callees *c, const char *directory) {
-    char path[PATH_MAX + 16], line[256];
-    snprintf(path, sizeof path, "%s/calls", directory);
-    FILE *file = fopen(path, "re");
-    struct ct_symbols *symbols = file ? ct_symbols_load(directory) : NULL;
-    bool good = file != NULL;
-    int why = errno;
-    while (good && fgets(line, sizeof line, file)) {
-        uint64_t id, address, count;
-        if (sscanf(line, "call\t%" SCNx64 "\t%" SCNx64 "\t%" SCNu64, &id, &address, &count) == 3)
-            good = add_callee(c, ct_symbols_find(symbols, id), id, count);
-    }
-    if (file)
-        fclose(file);
-    ct_symbols_free(symbols);
-    if (!good)
-        ct_message_error("%s cannot be read (%s)", path, strerror(why));
-    merge_callees(c);
-    return !good;
-}
-
 static int print_summary(const struct processes *p) {
-    struct callees c = {0};
+    struct ct_call_counts c = {0};
     int failed = 0;
     char text[CT_TEXT_SIZE], all[CT_TEXT_SIZE];
-    uint64_t sum = 0;
-    for (size_t i = 0; i < p->count; i++)
-        failed |= load_calls(&c, p->directories[i]);
-    if (c.count)
-        qsort(c.list, c.count, sizeof *c.list, by_count);
-    for (size_t i = 0; i < c.count; i++)
-        sum += c.list[i].count;
-    fprintf(stderr, "%15s  FUNCTION (%s calls of %zu functions)\n", "CALLS", ct_text_count(all, sum), c.count);
+    for (size_t i = 0; i < p->count; i++) {
+        int error = ct_call_counts_add(&c, p->directories[i]);
+        if (error)
+            ct_message_error("%s/" CT_CALLS_FILE " cannot be read (%s)", p->directories[i], strerror(error));
+        failed |= error != 0;
+    }
+    ct_call_counts_sort(&c);
+    fprintf(stderr, "%15s  FUNCTION (%s calls of %zu functions)\n", "CALLS", ct_text_count(all, c.calls), c.count);
     for (size_t i = 0; i < c.count && i < TOP; i++) {
         fprintf(stderr, "%15s  ", ct_text_count(text, c.list[i].count));
         ct_message_print(stderr, c.list[i].name);
@@ -151,9 +78,7 @@ static int print_summary(const struct processes *p) {
     }
     if (c.count > TOP)
         fprintf(stderr, "%15s  and %zu more\n", "...", c.count - TOP);
-    for (size_t i = 0; i < c.count; i++)
-        free(c.list[i].name);
-    free(c.list);
+    ct_call_counts_free(&c);
     return failed;
 }
 

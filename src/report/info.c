@@ -294,7 +294,9 @@ static int read_times(struct ct_info *info, const struct ct_facts *facts, size_t
     int status = ct_waits_of_process(&waits, facts, process);
     if (status)
         return status;
-    info->waited_ns = ct_waits_in(&waits, info->process->time_start_ns, info->process->recording_end_ns);
+    const struct ct_trace_process *p = info->process;
+    uint64_t start_ns = p->time_start_ns ? p->time_start_ns : p->recording_start_ns; /* without events: the latter */
+    info->waited_ns = ct_waits_in(&waits, start_ns, p->recording_end_ns);
     info->waits_more = waits.more;
     info->waits_more_ns = waits.more_ns;
     ct_waits_free(&waits);

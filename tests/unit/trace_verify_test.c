@@ -208,6 +208,20 @@ static void test_unfinished(void **state) {
     }
 }
 
+/* Events that the recorder had counted before it was killed are not there any more. */
+static void test_unfinished_and_cut(void **state) {
+    (void)state;
+    static const struct step steps[] = {CALL(0, 0), CALL(1, 1), RET(1, 1), RET(0, 0)};
+    for (int known = 0; known <= 5; known++) {
+        make_steps(steps, 4, NULL);
+        make_manifest(process, &(struct sample){.threads = 1, .events = (size_t)known, .unfinished = true});
+        if (known <= 4)
+            assert_clean();
+        else
+            assert_int_equal(verify_text(process, text, sizeof text), CT_ERR_BAD_FILE);
+    }
+}
+
 /* ---- single fields ---- */
 
 /* The sample with `size` bytes of thread 0's file changed; the checksum is made right again when `events` is set. */
@@ -422,6 +436,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_gaps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_many_gaps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unfinished, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_unfinished_and_cut, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fields, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_signal, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_every_byte, set_up, tear_down),

@@ -315,6 +315,10 @@ def test_summary(b):
         same("calls of never", None, lines.get("never [covered]"))
         if "call" in events:
             contains(b.shop.read("info", directory).out.decode(), " returns, 0 exceptions")
+        else:
+            report = b.shop.run([b.arguments.contrail, "report", "--limit", "0", directory]).out.decode()
+            rows = dict(reversed(l.split(None, 1)) for l in report.splitlines() if l.endswith("[covered]"))
+            same("counts in report", lines, {name: rows[name] for name in lines})
         b.check(directory)
 
 
