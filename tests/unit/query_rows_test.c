@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Conditions of a question leave out blocks of large threads, and no call that fits: on random programs, the rows with
  * conditions are those of a full scan that fit. */
+#include "base/grow.h"
 #include "query/calls.h"
 #include "query/edges.h"
 #include "query/query.h"
@@ -41,7 +42,7 @@ struct row {
 
 struct list {
     struct row *rows;
-    size_t count;
+    size_t count, room;
 };
 
 static int64_t number(struct ct_rows *rows, int column) {
@@ -70,7 +71,7 @@ static struct list read_rows(struct ct_source *source, const struct ct_ask *ask)
     int status;
     assert_int_equal(ct_rows_open(&rows, source, CT_TABLE_CALLS, ask), 0);
     while ((status = ct_rows_next(rows)) > 0) {
-        list.rows = realloc(list.rows, (list.count + 1) * sizeof *list.rows);
+        assert_true(ct_grow(&list.rows, &list.room, list.count, sizeof *list.rows, 1024));
         struct row *row = &list.rows[list.count++];
         memset(row, 0, sizeof *row);
         row->id = number(rows, CT_CALLS_id);
