@@ -72,7 +72,7 @@ struct ct_script_slot {
     uint64_t call, function, return_address, address, fault;
     uint64_t vectors, vectors_size;
     uint64_t block;                    /* the thread's block */
-    uint64_t stack;                    /* a place in the frame that waits */
+    uint64_t stack;                    /* the stack pointer when the callback began */
     uint64_t cpu[CT_SCRIPT_CPU_WORDS]; /* agent; the controller changes it while ANSWERING */
     struct ct_script_work work;        /* controller, while ANSWERING; results: agent, while WORKING */
 };
@@ -91,9 +91,9 @@ struct ct_script_shared {
     uint64_t timeouts, unserved;
     uint64_t posted[CT_SCRIPT_SLOTS / 64]; /* both: bit of each slot with a request that is new */
     uint32_t worker;                       /* slot of the worker, from 1; 0: there is none */
-    uint32_t reserved2;
+    int32_t worker_error;                  /* what pthread_create has returned */
     /* agent, before the first hook: its functions */
-    uint64_t on_enter, on_leave, callback_entry, worker_main;
+    uint64_t on_enter, on_leave, callback_entry, make_worker;
     struct ct_script_slot slots[CT_SCRIPT_SLOTS];
 };
 

@@ -11,9 +11,12 @@
 #include "os/thread.h"
 
 #define NAP_US   20000u
-#define PATIENCE 4u /* limits: for a controller that is in the middle of its answer, and has been stopped */
+#define IDLE_US  200000u /* of the worker, which has no time limit */
+#define PATIENCE 4u      /* limits: for a controller that is in the middle of its answer, and has been stopped */
 
 static struct ct_script_shared *shared;
+static struct ct_runtime *runtime;
+struct ct_vectors ct_script_vectors; /* what callbacks save (script_call_<isa>.S) */
 
 static bool is_open(void) {
     return __atomic_load_n(&shared->open, __ATOMIC_ACQUIRE) && ct_agent_lane_is_recording();
@@ -29,17 +32,33 @@ static bool change_state(struct ct_script_slot *slot, uint32_t from, uint32_t to
     return __atomic_compare_exchange_n(&slot->state, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* Work that has left its frame by a jump: the thread is seen above it. */
+static void count_working(int change) {
+    __atomic_fetch_add(&shared->working, (uint32_t)change, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&runtime->inside, (uint32_t)change, __ATOMIC_RELAXED);
+}
+
+/* Work that has left its frame by a jump: the thread is seen where its callback was, or above. What work calls is
+ * below. */
 static void free_left(int tid, uint64_t stack) {
     if (!__atomic_load_n(&shared->working, __ATOMIC_RELAXED))
         return;
     for (uint32_t i = 0; i < CT_SCRIPT_SLOTS; i++) {
         struct ct_script_slot *slot = &shared->slots[i];
         uint32_t word = state_of(slot);
-        bool left = CT_ASK_STATE(word) == CT_ASK_WORKING && slot->tid == tid && slot->stack < stack;
+        bool left = CT_ASK_STATE(word) == CT_ASK_WORKING && slot->tid == tid && slot->stack <= stack;
         if (left && change_state(slot, word, CT_ASK_NEXT(word, CT_ASK_FREE)))
-            __atomic_fetch_sub(&shared->working, 1, __ATOMIC_RELAXED);
+            count_working(-1);
     }
+}
+
+/* The slot whose work the thread does, from 1; 0: none, or it has left it. */
+static uint32_t work_of(struct ct_block *b) {
+    uint32_t i = b->script_work - 1;
+    bool works = i < CT_SCRIPT_SLOTS && CT_ASK_STATE(state_of(&shared->slots[i])) == CT_ASK_WORKING &&
+                 shared->slots[i].tid == b->tid;
+    if (!works)
+        b->script_work = 0;
+    return b->script_work;
 }
 
 static struct ct_script_slot *take_slot(void) {
@@ -97,7 +116,7 @@ static bool do_work(struct ct_block *b, struct ct_script_slot *slot, uint32_t wo
     if (!change_state(slot, word, working))
         return true;
     copy_words((uint64_t *)&work, (const uint64_t *)&slot->work, sizeof work / 8);
-    __atomic_fetch_add(&shared->working, 1, __ATOMIC_RELAXED);
+    count_working(1);
     b->script_work = (uint32_t)(slot - shared->slots) + 1;
     ct_block_unattend(b, CT_ATTENTION_GUARD);
     ct_block_unmask(b, *mask);
@@ -111,7 +130,7 @@ static bool do_work(struct ct_block *b, struct ct_script_slot *slot, uint32_t wo
     if (child || state_of(slot) != working)
         return false;
     copy_words(&slot->work.result, &work.result, 6);
-    __atomic_fetch_sub(&shared->working, 1, __ATOMIC_RELAXED);
+    count_working(-1);
     slot->done++;
     __atomic_store_n(&slot->state, CT_ASK_WORD(word, CT_ASK_POSTED), __ATOMIC_RELEASE);
     ring_bell();
@@ -132,7 +151,7 @@ static void nap(struct ct_script_slot *slot, uint32_t word, const struct wait *w
         return;
     }
     __atomic_store_n(&slot->sleeping, 1, __ATOMIC_SEQ_CST);
-    ct_os_wait(&slot->state, word, NAP_US);
+    ct_os_wait(&slot->state, word, w->limited ? NAP_US : IDLE_US);
     __atomic_store_n(&slot->sleeping, 0, __ATOMIC_RELAXED);
 }
 
@@ -195,13 +214,12 @@ static void post(struct ct_script_slot *slot) {
     ring_bell();
 }
 
-static void fill(struct ct_script_slot *slot, const struct ct_block *b, uint32_t kind,
-                 const struct ct_cpu_context *cpu) {
+static void fill(struct ct_script_slot *slot, struct ct_block *b, uint32_t kind, const struct ct_cpu_context *cpu) {
     slot->kind = kind;
     slot->tid = b->tid;
-    slot->parent = b->script_work;
+    slot->parent = work_of(b);
     slot->block = (uint64_t)b;
-    slot->stack = (uint64_t)&slot;
+    slot->stack = ct_cpu_sp(cpu);
     slot->address = slot->fault = 0;
     slot->cpu_words = ct_script_cpu_words;
     slot->vectors = ct_script_cpu_vectors(cpu);
@@ -220,7 +238,7 @@ static uint64_t ask(struct ct_block *b, struct ct_cpu_context *cpu, const struct
     if (!is_open())
         return 0;
     uint64_t mask = ct_block_mask(b);
-    free_left(b->tid, (uint64_t)&mask);
+    free_left(b->tid, ct_cpu_sp(cpu));
     struct ct_script_slot *slot = take_slot();
     uint64_t number = 0;
     if (slot) {
@@ -260,6 +278,96 @@ static void on_leave(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     on_hook(cpu, call, CT_SCRIPT_ASKS_LEAVE);
 }
 
+/* ---- functions of ours that the program calls ---- */
+
+/* The result is 0 when nobody serves it. */
+void ct_script_on_callback(struct ct_cpu_context *cpu, uint64_t id) {
+    struct ct_block *b = ct_block_current();
+    if (!b || b->detached) {
+        ct_cpu_set_return_value(cpu, 0);
+        return;
+    }
+    bool guarded = b->attention & CT_ATTENTION_GUARD;
+    uint64_t guard = b->guard_sp, slot = ct_cpu_sp(cpu);
+    const struct subject s = {
+        .kind = CT_SCRIPT_ASKS_CALLBACK, .id = (uint32_t)id, .return_address = ct_script_callback_return(cpu)};
+    b->guard_sp = (uint64_t)&slot;
+    ct_block_attend(b, CT_ATTENTION_GUARD);
+    if (!ask(b, cpu, &s))
+        ct_cpu_set_return_value(cpu, 0);
+    b->guard_sp = guard;
+    if (!guarded)
+        ct_block_unattend(b, CT_ATTENTION_GUARD);
+}
+
+/* ---- the worker ---- */
+
+/* What the program's own pthread_create is asked to run: a thread that does work and nothing else. */
+static void *run_worker(void *arg) {
+    struct ct_block *b = ct_block_current();
+    (void)arg;
+    if (!b || b->detached || !is_open())
+        return NULL;
+    __atomic_fetch_add(&runtime->inside, 1, __ATOMIC_RELAXED);
+    uint64_t mask = ct_block_mask(b);
+    struct ct_script_slot *slot = take_slot();
+    if (slot) {
+        uint32_t word = state_of(slot);
+        b->guard_sp = (uint64_t)&mask;
+        ct_block_attend(b, CT_ATTENTION_GUARD);
+        slot->tid = b->tid;
+        slot->parent = 0;
+        slot->block = (uint64_t)b;
+        slot->stack = (uint64_t)&slot;
+        __atomic_store_n(&slot->state, CT_ASK_WORD(word, CT_ASK_POSTED), __ATOMIC_RELEASE);
+        __atomic_store_n(&shared->worker, (uint32_t)(slot - shared->slots) + 1, __ATOMIC_RELEASE);
+        ring_bell();
+        if (wait_for_answer(b, slot, word, false, &mask))
+            __atomic_store_n(&slot->state, CT_ASK_WORD(word, CT_ASK_FREE), __ATOMIC_RELEASE);
+        ct_block_unattend(b, CT_ATTENTION_GUARD);
+    }
+    ct_block_unmask(b, mask);
+    __atomic_fetch_sub(&runtime->inside, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+struct creation {
+    uint64_t create, detach;
+};
+
+static void create_worker(void *arg, void *vectors) {
+    const struct creation *c = arg;
+    uint64_t thread = 0;
+    struct ct_script_work work = {.function = c->create, .integers = {(uint64_t)&thread, 0, (uint64_t)&run_worker, 0}};
+    (void)vectors;
+    ct_script_call(&work);
+    shared->worker_error = (int32_t)work.result;
+    if (work.result || !c->detach)
+        return;
+    work = (struct ct_script_work){.function = c->detach, .integers = {thread}};
+    ct_script_call(&work);
+}
+
+/* Called from outside, in a thread that waits in the kernel: pthread_create, and pthread_detach. Its calls are not
+ * seen. */
+static uint64_t make_worker(uint64_t create, uint64_t detach) {
+    struct creation c = {create, detach};
+    struct ct_block *b = ct_block_current();
+    if (!b || b->detached)
+        return 1;
+    bool guarded = b->attention & CT_ATTENTION_GUARD;
+    uint64_t guard = b->guard_sp;
+    __atomic_fetch_add(&runtime->inside, 1, __ATOMIC_RELAXED);
+    b->guard_sp = (uint64_t)&c;
+    ct_block_attend(b, CT_ATTENTION_GUARD);
+    ct_hook_call_saved(runtime->vectors, create_worker, &c);
+    __atomic_fetch_sub(&runtime->inside, 1, __ATOMIC_RELEASE);
+    b->guard_sp = guard;
+    if (!guarded)
+        ct_block_unattend(b, CT_ATTENTION_GUARD);
+    return 0;
+}
+
 /* ---- the entry point ---- */
 
 __attribute__((visibility("default"), used)) uint64_t ct_script_agent_run(struct ct_boot *boot);
@@ -272,6 +380,10 @@ uint64_t ct_script_agent_run(struct ct_boot *boot) {
     shared = (struct ct_script_shared *)((uint64_t)c + c->extra_offset);
     shared->on_enter = (uint64_t)&on_enter;
     shared->on_leave = (uint64_t)&on_leave;
-    ((struct ct_runtime *)boot->runtime)->reports_stacks = 0; /* nobody reads the lane */
+    shared->callback_entry = (uint64_t)&ct_script_callback_entry;
+    shared->make_worker = (uint64_t)&make_worker;
+    runtime = (struct ct_runtime *)boot->runtime;
+    runtime->reports_stacks = 0; /* nobody reads the lane */
+    ct_script_vectors = runtime->vectors;
     return result;
 }

@@ -18,6 +18,12 @@ uint64_t ct_agent_run(struct ct_boot *boot);
 extern const uint32_t ct_script_cpu_words;
 /* Address of the saved vector registers; 0: they were not saved. */
 uint64_t ct_script_cpu_vectors(const struct ct_cpu_context *cpu);
+/* Where a callback returns to: on entry, as the caller left it. */
+uint64_t ct_script_callback_return(const struct ct_cpu_context *cpu);
+/* What thunks of callbacks jump to, with the callback's number on the stack; it calls the second. */
+void ct_script_callback_entry(void);
+void ct_script_on_callback(struct ct_cpu_context *cpu, uint64_t id);
+extern struct ct_vectors ct_script_vectors;
 /* Makes the call, or system call, that is described. Uses all registers as a function may. */
 void ct_script_call(struct ct_script_work *work);
 

@@ -65,4 +65,75 @@ ct_script_call:
     pop %rbp
     ret
     .size ct_script_call, . - ct_script_call
+
+/* A function that scripts serve: struct ct_cpu_x64 is built at rbx, with the vector state below it. The number that the
+ * thunk has pushed is above it, and then the return address of the caller. */
+    .globl ct_script_callback_entry
+    .hidden ct_script_callback_entry
+    .type ct_script_callback_entry, @function
+ct_script_callback_entry:
+    lea -152(%rsp), %rsp
+    mov %rax, 0(%rsp)
+    mov %rcx, 8(%rsp)
+    mov %rdx, 16(%rsp)
+    mov %rbx, 24(%rsp)
+    mov %rbp, 40(%rsp)
+    mov %rsi, 48(%rsp)
+    mov %rdi, 56(%rsp)
+    mov %r8, 64(%rsp)
+    mov %r9, 72(%rsp)
+    mov %r10, 80(%rsp)
+    mov %r11, 88(%rsp)
+    mov %r12, 96(%rsp)
+    mov %r13, 104(%rsp)
+    mov %r14, 112(%rsp)
+    mov %r15, 120(%rsp)
+    mov %rsp, %rbx
+    lea 160(%rbx), %rax
+    mov %rax, 32(%rbx)
+    mov %rax, 128(%rbx)
+    pushfq
+    pop 136(%rbx)
+    cld
+    sub ct_script_vectors(%rip), %rsp
+    and $-64, %rsp
+    mov %rsp, 144(%rbx)
+    xor %eax, %eax
+    mov %rax, 512(%rsp)
+    mov %rax, 520(%rsp)
+    mov %rax, 528(%rsp)
+    mov %rax, 536(%rsp)
+    mov %rax, 544(%rsp)
+    mov %rax, 552(%rsp)
+    mov %rax, 560(%rsp)
+    mov %rax, 568(%rsp)
+    mov ct_script_vectors+8(%rip), %eax
+    xor %edx, %edx
+    xsave64 (%rsp)
+    mov %rbx, %rdi
+    mov 152(%rbx), %rsi
+    call ct_script_on_callback
+    mov ct_script_vectors+8(%rip), %eax
+    xor %edx, %edx
+    mov 144(%rbx), %rsp
+    xrstor64 (%rsp)
+    mov %rbx, %rsp
+    mov 0(%rsp), %rax
+    mov 8(%rsp), %rcx
+    mov 16(%rsp), %rdx
+    mov 24(%rsp), %rbx
+    mov 40(%rsp), %rbp
+    mov 48(%rsp), %rsi
+    mov 56(%rsp), %rdi
+    mov 64(%rsp), %r8
+    mov 72(%rsp), %r9
+    mov 80(%rsp), %r10
+    mov 88(%rsp), %r11
+    mov 96(%rsp), %r12
+    mov 104(%rsp), %r13
+    mov 112(%rsp), %r14
+    mov 120(%rsp), %r15
+    lea 160(%rsp), %rsp
+    ret
+    .size ct_script_callback_entry, . - ct_script_callback_entry
     .section .note.GNU-stack, "", @progbits

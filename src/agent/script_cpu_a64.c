@@ -11,3 +11,10 @@ uint64_t ct_script_cpu_vectors(const struct ct_cpu_context *cpu) {
 void ct_script_call(struct ct_script_work *work) {
     work->result = (uint64_t)-38; /* ENOSYS */
 }
+
+uint64_t ct_script_callback_return(const struct ct_cpu_context *cpu) {
+    return ((const struct ct_cpu_a64 *)cpu)->lr;
+}
+
+void ct_script_callback_entry(void) {
+}

@@ -7,3 +7,7 @@ const uint32_t ct_script_cpu_words = __builtin_offsetof(struct ct_cpu_x64, vecto
 uint64_t ct_script_cpu_vectors(const struct ct_cpu_context *cpu) {
     return (uint64_t)((const struct ct_cpu_x64 *)cpu)->vector;
 }
+
+uint64_t ct_script_callback_return(const struct ct_cpu_context *cpu) {
+    return *(const uint64_t *)ct_cpu_sp(cpu);
+}

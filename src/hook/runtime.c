@@ -451,7 +451,9 @@ uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stu
     if (!b || b->detached)
         return CT_GO_BODY;
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
-    bool seen = observing_block(slot) && hook->flavor == CT_ACTION_LISTEN;
+    bool observing = observing_block(slot) != NULL, seen = observing && hook->flavor == CT_ACTION_LISTEN;
+    if (observing && hook->flavor == CT_ACTION_DIVERT)
+        return (uint64_t)hook->user;
     if (seen && hook->entry_only) {
         struct ct_shadow e = {.slot = slot, .ret = ct_frame_of_call(slot), .stub = stub};
         notify_listener(b, false, cpu, &e, ct_shadow_depth(b, b->top));

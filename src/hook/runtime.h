@@ -60,8 +60,16 @@ struct ct_hook_entry {
 /* With which key a function signs its return address (arm64). */
 enum ct_signs { CT_SIGNS_NONE, CT_SIGNS_A, CT_SIGNS_B };
 
-/* PASS: calls go straight on. The function has a stub because a springboard of another one is in its bytes. */
-enum ct_hook_action { CT_ACTION_NONE, CT_ACTION_RECORD, CT_ACTION_LISTEN, CT_ACTION_REPLACE, CT_ACTION_PASS };
+/* PASS: calls go straight on. The function has a stub because a springboard of another one is in its bytes. DIVERT: a
+ * stub that was planned to LISTEN sends calls to `user` instead. */
+enum ct_hook_action {
+    CT_ACTION_NONE,
+    CT_ACTION_RECORD,
+    CT_ACTION_LISTEN,
+    CT_ACTION_REPLACE,
+    CT_ACTION_PASS,
+    CT_ACTION_DIVERT
+};
 
 /* Functions that the engine itself must know about. */
 enum ct_special {
@@ -251,6 +259,8 @@ struct ct_runtime {
     bool (*holds_stubs)(uint64_t at, uint64_t size);
     /* A function of the unwinder that the program uses; NULL until known. */
     uint64_t (*get_cfa)(void *context);
+    /* Functions of the program that code of ours has called, and that have not returned: our memory must stay. */
+    uint32_t inside;
 };
 
 #define CT_ASSERT_AT(field, offset) _Static_assert(__builtin_offsetof(struct ct_block, field) == (offset), #field)
@@ -485,7 +495,7 @@ void ct_runtime_call_out(struct ct_block *b, void (*fn)(void *), void *arg);
 
 /* ---- slow paths (runtime.c), called from the shared code ---- */
 
-enum { CT_GO_BODY = 0, CT_GO_OBSERVED = 1 };
+enum { CT_GO_BODY = 0, CT_GO_OBSERVED = 1 }; /* ct_hook_on_call: other values are where the call goes instead */
 /* `note`, if not NULL, gets what a stub that captures detail needs to know. */
 uint64_t ct_hook_enter_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note);
 uint64_t ct_hook_entry_slow(uint64_t slot, uint64_t stub, struct ct_detail_note *note);

@@ -82,14 +82,15 @@ FUNCTION NAME(enter_listen)               /* stack: stub word, return address = 
     mov %rsi, 32(%rbx)
     call *BLOCK(CT_BLOCK_FN_ON_CALL)
     mov 152(%rbx), %rcx
-    test %eax, %eax
-    jz 1f
+    cmp $1, %rax
+    jb 1f
+    ja 2f
     mov %rcx, 160(%rbx)                     /* observed: return to the stub from S, so that rsp becomes S + 8 */
     RESTORE_CONTEXT 8
     ret
 1:  movslq CT_AFTER_TO_BODY_REL(%rcx), %rdx
-    lea CT_AFTER_TO_RESUME(%rcx, %rdx), %rcx
-    mov %rcx, 152(%rbx)
+    lea CT_AFTER_TO_RESUME(%rcx, %rdx), %rax
+2:  mov %rax, 152(%rbx)                     /* to the body, or elsewhere */
     RESTORE_CONTEXT 0
     ret
 

@@ -280,10 +280,20 @@ static int restore_handlers(struct ct_ejection *e) {
     return ct_remote_is_over(e->remote) ? CT_ERR_TIMEOUT : 0;
 }
 
+/* Is a function of the program under way that returns to our code (work of a script)? Such a thread need not have an
+ * entry on a shadow stack. */
+static bool is_called_from(const struct ct_ejection *e) {
+    uint32_t inside = 0;
+    uint64_t at = e->boot.runtime ? e->boot.runtime + offsetof(struct ct_runtime, inside) : 0;
+    return at && !ct_remote_read(e->remote, at, &inside, sizeof inside) && inside;
+}
+
 /* Return addresses are restored only if no thread is inside a stub: such a thread has yet to read or write one.
  * Afterwards no thread returns to our code: one that would has an entry on a shadow stack. */
 int ct_eject_settle(struct ct_ejection *e, bool *settled) {
     *settled = false;
+    if (is_called_from(e))
+        return ct_remote_is_over(e->remote) ? CT_ERR_TIMEOUT : 0;
     if (ct_remote_comes_to(e->remote, is_ours, e))
         return ct_remote_is_over(e->remote) ? CT_ERR_TIMEOUT : 0;
     int status = ct_eject_bare_stacks(e, settled);

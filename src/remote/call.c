@@ -71,6 +71,16 @@ void ct_remote_keep_filters(struct ct_remote *remote, bool keep) {
     remote->worker_ready = false;
 }
 
+int ct_remote_choose(struct ct_remote *remote, size_t i) {
+    if (!remote->stopped || i >= remote->set.count || !remote->set.threads[i].stopped)
+        return CT_ERR_BAD_STATE;
+    if (seccomp_of(remote, remote->set.threads[i].tid) > 0)
+        return CT_ERR_PERMISSION_DENIED;
+    remote->worker = i;
+    remote->worker_ready = true;
+    return CT_OK;
+}
+
 static int choose_worker(struct ct_remote *remote) {
     struct ct_registers regs;
     int status = CT_ERR_NOT_FOUND;

@@ -38,6 +38,7 @@ static struct ct_script *create(const struct ct_script_options *options) {
     pthread_mutex_init(&s->work, NULL);
     pthread_mutex_init(&s->slots, NULL);
     pthread_mutex_init(&s->text, NULL);
+    pthread_mutex_init(&s->worker, NULL);
     return s;
 }
 
@@ -54,6 +55,8 @@ static void destroy(struct ct_script *s) {
     pthread_mutex_destroy(&s->work);
     pthread_mutex_destroy(&s->slots);
     pthread_mutex_destroy(&s->text);
+    pthread_mutex_destroy(&s->worker);
+    ct_script_free_lists(s);
     free(s);
 }
 

@@ -269,7 +269,7 @@ typedef void ct_script_serve(void *arg, const struct ct_script_request *request)
 /* Has the waiting thread of `slot` (request->slot) make the call, and waits for its end, however long it takes.
  * Requests of that thread that come meanwhile (hooked functions that the call reaches) are given to `serve` on the
  * calling thread; NULL: they go on unchanged.
- * CT_SCRIPT_NO_SLOT: a worker thread makes it, which the target's own pthread_create has made at the first such call;
+ * `request` NULL: a worker thread makes it, which the target's own pthread_create has made at the first such call;
  * CT_ERR_UNSUPPORTED: the target has no pthread_create, or no thread that could be borrowed to call it;
  * CT_ERR_BAD_STATE: the target is stopped (spawned, not resumed).
  * CT_ERR_TIMEOUT: the thread has gone on already. CT_ERR_NOT_FOUND: the process has ended, or ct_script_shut.

@@ -3,7 +3,6 @@
  * script hooks its function, which changes a few bytes (inject/rehook.h). What the engine itself needs is patched from
  * the start: clone, longjmp, unwinders. */
 #include "base/grow.h"
-#include "hook/stub.h"
 #include "inject/agent_image.h"
 #include "inject/eject.h"
 #include "isa/machine.h"

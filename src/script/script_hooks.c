@@ -98,7 +98,7 @@ static int write_entry(struct ct_script *s, uint32_t number, const struct ct_scr
     memcpy(&e.listener.on_call, &enter, sizeof enter);
     memcpy(&e.listener.on_return, &leave, sizeof leave);
     if (want->replacement) {
-        e.flavor = CT_ACTION_REPLACE;
+        e.flavor = CT_ACTION_DIVERT;
         e.user = (void *)(uintptr_t)want->replacement;
     }
     return ct_remote_write(s->remote, s->hook_table + (uint64_t)number * sizeof e, &e, sizeof e);

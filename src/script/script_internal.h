@@ -51,8 +51,14 @@ struct ct_script {
     struct ct_script_memory *memory;
     size_t memory_count, memory_room;
     uint64_t main_base;
+    struct ct_process *process; /* for lines and stacks; NULL: not needed so far. Under `work` */
 
     pthread_mutex_t work, slots, text;
+    pthread_mutex_t worker; /* held by whoever makes the worker, or gives it work */
+    uint64_t worker_stack;  /* for the call of pthread_create */
+    bool worker_asked;
+    uint64_t thunks; /* memory for callbacks: how many are used, and where the last page is */
+    uint32_t thunk_count;
     uint32_t taken[CT_SCRIPT_SLOTS];   /* word of the request that was taken last; under `slots` */
     uint32_t running[CT_SCRIPT_SLOTS]; /* how many ct_script_run wait for it; under `slots` */
     uint32_t shut, gone;               /* atomic: enum ct_script_life of the end, in `gone` */
@@ -99,8 +105,17 @@ static inline uint32_t ct_script_heard(const struct ct_script *s) {
     return __atomic_load_n(&s->shared->bell, __ATOMIC_ACQUIRE);
 }
 
-/* ---- hooks (script_hooks.c) ---- */
+int ct_script_outer_tid(const struct ct_script *s, int tid);
 
-void ct_script_free_hooks(struct ct_script *s);
+/* ---- the thread for calls outside of callbacks (script_worker.c) ---- */
+
+/* Makes it, at the first call. The request is its slot's. */
+int ct_script_worker(struct ct_script *s, struct ct_script_request *request);
+
+/* ---- what is in the target (script_lists.c) ---- */
+
+void ct_script_free_lists(struct ct_script *s);
+/* Address of a function that a module exports; 0: none does. */
+uint64_t ct_script_export(struct ct_script *s, const char *name);
 
 #endif

@@ -73,12 +73,12 @@ static int wait_for_end(struct ct_script *s, const struct ct_script_request *req
     }
 }
 
-int ct_script_run(struct ct_script *s, const struct ct_script_request *request, struct ct_script_call *call,
+static int run_in(struct ct_script *s, const struct ct_script_request *request, struct ct_script_call *call,
                   ct_script_serve *serve, void *arg) {
     uint32_t word = 0;
-    struct ct_script_slot *slot = request ? ct_script_slot_of(s, request, &word) : NULL;
+    struct ct_script_slot *slot = ct_script_slot_of(s, request, &word);
     if (!slot)
-        return ct_script_fail(s, CT_ERR_UNSUPPORTED, "functions can only be called from callbacks so far");
+        return ct_script_fail(s, CT_ERR_INVALID_ARGUMENT, "no thread waits for this work");
     count_running(s, request->slot, 1);
     uint32_t done = slot->done;
     int status = CT_ERR_TIMEOUT;
@@ -93,5 +93,19 @@ int ct_script_run(struct ct_script *s, const struct ct_script_request *request, 
     if (!status)
         read_results(&slot->work, call);
     count_running(s, request->slot, (uint32_t)-1);
+    return status;
+}
+
+int ct_script_run(struct ct_script *s, const struct ct_script_request *request, struct ct_script_call *call,
+                  ct_script_serve *serve, void *arg) {
+    struct ct_script_request worker;
+    if (request)
+        return run_in(s, request, call, serve, arg);
+    int status = ct_script_worker(s, &worker);
+    if (status)
+        return status;
+    pthread_mutex_lock(&s->worker);
+    status = run_in(s, &worker, call, serve, arg);
+    pthread_mutex_unlock(&s->worker);
     return status;
 }

@@ -46,7 +46,7 @@ static void write_cpu(struct ct_script_slot *slot, const struct ct_script_reques
 
 /* ---- taking ---- */
 
-static int outer_tid(const struct ct_script *s, int tid) {
+int ct_script_outer_tid(const struct ct_script *s, int tid) {
     if (ct_remote_inner_pid(s->remote) == s->pid)
         return tid;
     int outer = ct_remote_outer_tid(s->pid, tid);
@@ -103,7 +103,7 @@ bool ct_script_take(struct ct_script *s, uint32_t parent, struct ct_script_reque
     }
     pthread_mutex_unlock(&s->slots);
     if (found)
-        out->tid = outer_tid(s, out->tid);
+        out->tid = ct_script_outer_tid(s, out->tid);
     return found;
 }
 

@@ -37,6 +37,7 @@ const struct ct_machine ct_machine_x64 = {
     .call = {RDI, RSI, RDX, RCX, R8, R9, RAX, R10},
     .argument_count = 6,
     .result = {RAX, RDX},
+    .call_number = RAX,
     .scripts = true,
     .vectors_at = 160,
     .vector_count = 16,
