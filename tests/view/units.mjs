@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page without a browser: painting, tiles, the state in the address, charts, and the strength of its rules.
+// units.mjs: exit status 0 when everything is as it should be.
+import assert from 'node:assert/strict'
+import { readFileSync, readdirSync } from 'node:fs'
+import { test } from 'node:test'
+import { Api, cancelled, question } from '../../viewer/api.js'
+import { Cells, COLUMNS, levelOf, tileSpan } from '../../viewer/cells.js'
+import { chartFor, filled, line, sparkPath } from '../../viewer/charts.js'
+import { COLOURS, colourOf, LEVELS, palette, rgb } from '../../viewer/colours.js'
+import { boxAt, boxes, neighbour } from '../../viewer/flames.js'
+import { duration, moment, short, step, tick } from '../../viewer/format.js'
+import { bucketRange, heatAt, heatBoxes } from '../../viewer/heat.js'
+import { cellAt, firstAfter, fitted, paint, raster, STRIDE } from '../../viewer/paint.js'
+import { DEFAULTS, parse, serialize, Store } from '../../viewer/store.js'
+import { heightOf, layout, visible, within, zoomed } from '../../viewer/tracks.js'
+import { HOSTILE, makeTrace, random } from './made_trace.mjs'
+import { answer } from './mock.mjs'
+
+const viewer = new URL('../../viewer/', import.meta.url)
+const cell = (start, end, fn, share = 255, calls = 1, call = start) => [start, end, fn, share, calls, call]
+const flat = (...cells) => Float64Array.from(cells.flat())
+const same = fn => fn % COLOURS
+
+// ---- painting ----
+
+test('cells become spans of pixels, and what is wide enough gets a name', () => {
+  const row = {
+    y: 4,
+    height: 17,
+    pieces: [{ from: 0, to: 1000, cells: flat(cell(0, 500, 1), cell(500, 503, 2), cell(600, 1000, 3)) }]
+  }
+  const frame = paint([row], { from: 0, to: 1000, width: 100 }, same, 30)
+  assert.deepEqual(frame.lines[0].spans, [0, 49, 1 * LEVELS + 7, 50, 51, 2 * LEVELS + 7, 60, 99, 3 * LEVELS + 7])
+  assert.deepEqual(
+    frame.labels.map(label => [label.x, label.width, label.fn]),
+    [
+      [0, 50, 1],
+      [60, 40, 3]
+    ]
+  )
+})
+
+test('a call that two tiles tell is painted once, and merged cells end with their tile', () => {
+  const long = cell(100, 900, 5)
+  const pieces = [
+    { from: 0, to: 500, cells: flat([100, 500, ...long.slice(2)]) },
+    { from: 500, to: 1000, cells: flat(long, cell(900, 1200, 6, 128, 9, -1)) }
+  ]
+  const frame = paint([{ y: 0, height: 1, pieces }], { from: 0, to: 1000, width: 1000 }, same, 1e9)
+  assert.deepEqual(frame.lines[0].spans, [100, 899, 5 * LEVELS + 7, 900, 999, 6 * LEVELS + 4])
+})
+
+test('spans never overlap, never leave the picture and are at most as many as pixels', () => {
+  const next = random(7)
+  for (let round = 0; round < 50; round++) {
+    const cells = []
+    for (let time = 0; time < 5000;) {
+      const start = time + Math.floor(next() * 4)
+      const end = start + Math.floor(next() * 12)
+      cells.push(cell(start, end, Math.floor(next() * 9), Math.floor(next() * 256), 1, next() < 0.5 ? -1 : start))
+      time = end
+    }
+    const view = {
+      from: Math.floor(next() * 2000),
+      to: 2100 + Math.floor(next() * 2000),
+      width: 37 + Math.floor(next() * 300)
+    }
+    const {
+      lines: [{ spans }]
+    } = paint([{ y: 0, height: 1, pieces: [{ from: 0, to: 6000, cells: flat(...cells) }] }], view, same, 9)
+    assert.ok(spans.length / 3 <= view.width)
+    for (let i = 0, last = 0; i < spans.length; i += 3) {
+      assert.ok(spans[i] >= last && spans[i + 1] > spans[i] && spans[i + 1] <= view.width)
+      last = spans[i + 1]
+    }
+  }
+})
+
+test('what the server says wrongly harms no pixel', () => {
+  const wrong = [
+    flat(cell(5, 1, 1), cell(-9, -3, 2)),
+    flat([NaN, NaN, NaN, NaN, NaN, NaN]),
+    flat(cell(0, 1e300, 99999)),
+    Float64Array.from([1, 2, 3]),
+    flat(cell(0, Infinity, -1, 999, -5))
+  ]
+  for (const cells of wrong) {
+    const frame = paint(
+      [{ y: -5, height: 9, pieces: [{ from: 0, to: 100, cells }] }],
+      { from: 0, to: 100, width: 50 },
+      same,
+      5
+    )
+    const pixels = new Uint32Array(50 * 10)
+    raster(frame, pixels, 50, 10, palette(false))
+    assert.equal(pixels.length, 500)
+  }
+})
+
+test('a row is drawn in each of its lines and nowhere else', () => {
+  const colours = palette(true)
+  const pixels = new Uint32Array(10 * 6)
+  raster({ lines: [{ y: 2, height: 3, spans: [1, 4, 8, 6, 7, 9] }], labels: [] }, pixels, 10, 6, colours)
+  for (let y = 0; y < 6; y++) {
+    for (let x = 0; x < 10; x++) {
+      const inside = y >= 2 && y < 5
+      const expected =
+        inside && x >= 1 && x < 4 ? colours.pixels[8] : inside && x === 6 ? colours.pixels[9] : colours.blank
+      assert.equal(pixels[y * 10 + x], expected, `${x},${y}`)
+    }
+  }
+})
+
+test('cells are found by time, narrow ones with a tolerance', () => {
+  const pieces = [{ from: 0, to: 100, cells: flat(cell(10, 20, 1), cell(50, 51, 2)) }]
+  assert.equal(cellAt(pieces, 15)?.fn, 1)
+  assert.equal(cellAt(pieces, 20)?.fn, undefined)
+  assert.equal(cellAt(pieces, 48, 3)?.fn, 2)
+  assert.equal(cellAt(pieces, 18, 40)?.fn, 1)
+  assert.equal(firstAfter(pieces[0].cells, 20), 1)
+  assert.equal(pieces[0].cells.length, 2 * STRIDE)
+})
+
+test('names are cut to fit', () => {
+  assert.equal(fitted('parse_order', 100, 7), 'parse_order')
+  assert.equal(fitted('parse_order', 40, 7), 'pars…')
+  assert.equal(fitted('parse_order', 14, 7), '')
+})
+
+// ---- tiles ----
+
+/** A server that answers what the mock would, and remembers what was asked. */
+function asked (site = { trace: makeTrace({ threads: 2, depth: 5 }) }) {
+  const questions = []
+  const api = {
+    get: async (_slot, path, words) => {
+      questions.push(words)
+      return answer(
+        site,
+        path,
+        Object.fromEntries(Object.entries(words).map(([name, value]) => [name, String(value)]))
+      )
+    },
+    cancel() {}
+  }
+  return {
+    site,
+    questions,
+    cells: new Cells(
+      /** @type {any} */ (api),
+      0,
+      () => {},
+      error => {
+        throw error
+      }
+    )
+  }
+}
+const settle = () =>
+  new Promise(resolve => {
+    setTimeout(resolve, 5)
+  })
+
+test('tiles are asked for once, aligned, and bounded in number whatever the range', async () => {
+  const { cells, questions } = asked()
+  for (const [from, to] of [
+    [0, 2e9],
+    [1e9, 1e9 + 1000],
+    [123456789, 987654321]
+  ]) {
+    questions.length = 0
+    const level = levelOf(from, to, 1000)
+    const parts = [
+      { thread: 1, chunk: 0 },
+      { thread: 2, chunk: 0 }
+    ]
+    cells.want(from, to, level, parts)
+    await settle()
+    cells.want(from, to, level, parts)
+    assert.ok(questions.length >= 1 && questions.length <= 4)
+    for (const words of questions) {
+      assert.equal(words.from % tileSpan(level), 0)
+      assert.equal(words.to - words.from, tileSpan(level))
+      assert.equal(words.width, COLUMNS)
+      assert.equal(words.threads, '1,2')
+    }
+  }
+})
+
+test('a tile that is not here is shown from a coarser or a finer one', async () => {
+  const { cells } = asked()
+  cells.want(0, 2e9, 21, [{ thread: 1, chunk: 0 }])
+  await settle()
+  const finer = cells.pieces({ level: 18, index: 2, chunk: 0, thread: 1 }, 0)
+  assert.deepEqual([finer[0].from, finer[0].to], [2 * tileSpan(18), 3 * tileSpan(18)])
+  assert.ok(finer[0].cells.length > 0)
+  const coarser = cells.pieces({ level: 22, index: 0, chunk: 0, thread: 1 }, 0)
+  assert.ok(coarser.length >= 1 && coarser[0].cells.length > 0)
+  assert.deepEqual(cells.pieces({ level: 21, index: 0, chunk: 0, thread: 9 }, 0), [])
+})
+
+test('a trace that grows makes its last tiles stale, and only them', async () => {
+  const { cells, questions } = asked()
+  const parts = [{ thread: 1, chunk: 0 }]
+  cells.grow(1e9)
+  cells.want(0, 1e9, 18, parts)
+  await settle()
+  assert.equal(questions.length, 4)
+  questions.length = 0
+  cells.grow(1.2e9)
+  cells.want(0, 1e9, 18, parts)
+  await settle()
+  assert.deepEqual(
+    questions.map(words => words.from),
+    [3 * tileSpan(18)]
+  )
+})
+
+test('the tiles that are kept are bounded, and the newest stay', () => {
+  const { cells } = asked()
+  for (let index = 0; index < 40; index++) {
+    const depths = [new Array(1e6).fill(0)]
+    cells.keep([{ level: 0, index, chunk: 0, thread: 1 }], { progress: 1, threads: [{ thread: 1, depths }] }, 0)
+  }
+  assert.ok(cells.size <= 8e6 && cells.tiles.size >= 4, `${cells.size} in ${cells.tiles.size}`)
+  assert.ok(cells.find({ level: 0, index: 39, chunk: 0, thread: 1 }))
+  assert.equal(cells.find({ level: 0, index: 0, chunk: 0, thread: 1 }), undefined)
+})
+
+// ---- state ----
+
+test('the address holds the state, and only what differs', () => {
+  assert.equal(serialize({ ...DEFAULTS }), '')
+  const state = { ...DEFAULTS, view: 'flame', from: 5, to: 9007199254740991, text: 'a&b=c#d', folded: '1,2' }
+  assert.deepEqual(parse('#' + serialize(state)), state)
+})
+
+test('a wrong address does no harm', () => {
+  assert.deepEqual(parse('#view=evil&from=9&to=3&__proto__=1&constructor=2&call=1e9&fn=<b>&top='), { ...DEFAULTS })
+  assert.equal(parse('#sql=' + 'x'.repeat(1e5)).sql.length, 4000)
+})
+
+test('a step can be taken back, other changes replace the address', () => {
+  const seen = []
+  const store = new Store({
+    hash: '',
+    replace: hash => seen.push(['replace', hash]),
+    push: hash => seen.push(['push', hash])
+  })
+  let told = 0
+  const end = store.watch(() => {
+    told++
+  })
+  store.set({ view: 'flame' }, { step: true })
+  store.set({ view: 'flame' })
+  store.read('#view=sql')
+  end()
+  store.set({ call: 1 }, { step: true })
+  assert.equal(told, 2)
+  assert.deepEqual(
+    seen.filter(([kind]) => kind === 'push').map(([, hash]) => hash),
+    ['view=flame', 'view=sql&call=1']
+  )
+})
+
+// ---- questions ----
+
+const reply = (text, status = 200) => new Response(text, { status })
+
+test('an answer that is too large, cut or an error is refused with a sentence', async () => {
+  const get = response => new Api(/** @type {any} */ (async () => response)).get('', 'info')
+  await assert.rejects(get(reply('{"a":')), /cut/)
+  await assert.rejects(get(reply('{"error":"There is no such trace."}', 404)), /no such trace/)
+  await assert.rejects(get(reply('nothing', 500)), /500/)
+  const endless = new ReadableStream({
+    pull(controller) {
+      controller.enqueue(new Uint8Array(1 << 20))
+    }
+  })
+  await assert.rejects(get(new Response(endless)), /too large/)
+})
+
+test('a newer question of a slot cancels the older one, and few are on their way at once', async () => {
+  let running = 0
+  let most = 0
+  const api = new Api(
+    /** @type {any} */ (
+      async (_address, { signal }) => {
+        most = Math.max(most, ++running)
+        await new Promise((resolve, reject) => {
+          const timer = setTimeout(resolve, 5)
+          signal.addEventListener('abort', () => {
+            clearTimeout(timer)
+            reject(signal.reason)
+          })
+        }).finally(() => {
+          running--
+        })
+        return reply('{}')
+      }
+    )
+  )
+  const first = api.get('slot', 'a')
+  const second = api.get('slot', 'b')
+  await assert.rejects(first, cancelled)
+  await second
+  await Promise.all(Array.from({ length: 20 }, () => api.get('', 'c')))
+  assert.ok(most <= 5, String(most))
+  assert.equal(question('cells', { a: 1, b: undefined, c: 'x y&z' }), '/api/cells?a=1&c=x+y%26z')
+})
+
+// ---- where things are ----
+
+const threads = [3, 1, 2].map(thread => ({
+  thread,
+  process: 1,
+  tid: thread,
+  name: '',
+  start: thread,
+  end: 9,
+  calls: 1,
+  events: 2,
+  depth: thread * 10,
+  lost: 0
+}))
+
+test('threads are below each other, and those in sight are found', () => {
+  const tracks = layout(threads, '2')
+  assert.deepEqual(
+    tracks.map(track => track.thread.thread),
+    [1, 2, 3]
+  )
+  assert.equal(tracks[1].rows, 1)
+  for (let i = 1; i < tracks.length; i++) assert.ok(tracks[i].y > tracks[i - 1].y + tracks[i - 1].height)
+  assert.deepEqual(visible(tracks, tracks[1].y, tracks[1].y + 1), [tracks[1]])
+  assert.deepEqual(visible(tracks, heightOf(tracks) + 5, 1e9), [])
+})
+
+test('a zoom keeps the place under the pointer and ends at nanoseconds', () => {
+  const info = { start: 0, end: 1e9 }
+  let range = { from: 0, to: 1e9 }
+  for (let i = 0; i < 200; i++) range = zoomed(range, 0.25, 0.8)
+  assert.ok(Math.abs(range.from + (range.to - range.from) * 0.25 - 0.25e9) < 1)
+  const last = within(range.from, range.to, info)
+  assert.equal(last.to - last.from, 20)
+  assert.deepEqual(within(-5, 3e9, info), { from: -1, to: -1 })
+  assert.deepEqual(within(-500, 500, info), { from: 0, to: 1000 })
+  assert.deepEqual(within(1e9, 1e9 + 1000, info), { from: 1e9 - 1000, to: 1e9 })
+})
+
+// ---- other pictures ----
+
+test('flame boxes are those in sight', () => {
+  const rows = [
+    [0, 0, 100, 1],
+    [1, 0, 60, 2],
+    [1, 60, 40, 3],
+    [2, 60, 0.001, 4]
+  ]
+  const painted = boxes(rows, { from: 50, to: 100, width: 500, top: 0, height: 400 })
+  assert.deepEqual(
+    painted.map(box => [box.index, box.x, box.width]),
+    [
+      [0, 0, 500],
+      [1, 0, 100],
+      [2, 100, 400]
+    ]
+  )
+  assert.equal(boxAt(painted, 50, 25)?.index, 1)
+  assert.equal(boxAt(painted, 50, 399), null)
+  assert.equal(neighbour(rows, 0, 'ArrowDown'), 1)
+  assert.equal(neighbour(rows, 1, 'ArrowRight'), 2)
+  assert.equal(neighbour(rows, 2, 'ArrowUp'), 0)
+  assert.equal(neighbour(rows, 0, 'ArrowUp'), 0)
+})
+
+test('a heat map gives back the box that it painted', () => {
+  const heat = {
+    from: 0,
+    to: 100,
+    low: 0,
+    high: 10,
+    columns: [
+      [0, 3, 0],
+      [1, 0, 1000000]
+    ]
+  }
+  const painted = heatBoxes(heat, 200, 90)
+  assert.equal(painted.length, 3)
+  for (const box of painted) {
+    assert.deepEqual(heatAt(heat, (box.x + 1) / 200, (box.y + 1) / 90), {
+      column: box.column,
+      bucket: box.bucket,
+      calls: box.calls
+    })
+    assert.ok(box.strength > 0.15 && box.strength <= 1)
+  }
+  assert.ok(bucketRange(heat, 2).to === 1024)
+})
+
+test('charts suit their columns', () => {
+  assert.equal(
+    chartFor(
+      ['name', 'calls'],
+      [
+        ['a', 1],
+        ['b', 2]
+      ]
+    )?.kind,
+    'bars'
+  )
+  assert.equal(
+    chartFor(
+      ['time', 'calls'],
+      [
+        [1, 1],
+        [2, 2]
+      ]
+    )?.kind,
+    'line'
+  )
+  assert.equal(chartFor(['name'], [['a'], ['b']]), null)
+  assert.equal(chartFor(['name', 'calls'], [['a', 1]]), null)
+  assert.deepEqual(line([0, 1], [0, 5], 10, 20), [
+    { x: 0, y: 20 },
+    { x: 10, y: 0 }
+  ])
+  assert.deepEqual(
+    filled([
+      [3, 2],
+      [5, 1]
+    ]),
+    { low: 3, counts: [2, 0, 1] }
+  )
+  assert.equal(
+    filled([
+      [0, 1],
+      [1e9, 1]
+    ]).counts.length,
+    65
+  )
+  assert.equal(sparkPath([], 9, 9), '')
+  assert.match(sparkPath([0, 1], 10, 10), /^M5\.0 10v-10\.0h5\.0V10z$/)
+})
+
+test('numbers are as people read them', () => {
+  assert.deepEqual([0, 7, 1234, 8e6, 1.5e9, 300e9].map(duration), [
+    '0 ns',
+    '7 ns',
+    '1.23 µs',
+    '8.00 ms',
+    '1.50 s',
+    '5 min 0 s'
+  ])
+  assert.equal(moment(1234567890), '1.234 567 890 s')
+  assert.deepEqual([999, 12345, 12345678].map(short), ['999', '12 k', '12 M'])
+  assert.deepEqual([1, 3, 70, 1e6].map(step), [1, 5, 100, 1e6])
+  assert.equal(tick(1500000, 500000), '1,500 µs')
+})
+
+test('colours are those of the name, and text is readable on each', () => {
+  assert.equal(colourOf('a', 'm'), colourOf('a', 'm'))
+  assert.ok(colourOf('x'.repeat(1e6), '') < COLOURS)
+  assert.deepEqual(rgb(1, 0, 0), [255, 255, 255])
+  const light = value =>
+    [0, 8, 16]
+      .map(shift => ((value >>> shift) & 255) / 255)
+      .map(part => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+      .reduce((sum, part, i) => sum + part * [0.2126, 0.7152, 0.0722][i], 0)
+  for (const dark of [false, true]) {
+    const { pixels, onCell } = palette(dark)
+    const [, r, g, b] = /^#(..)(..)(..)$/.exec(onCell) ?? []
+    const text = light(parseInt(b + g + r, 16))
+    for (let colour = 0; colour < COLOURS; colour++) {
+      const cell = light(pixels[colour * LEVELS + LEVELS - 1])
+      const contrast = (Math.max(text, cell) + 0.05) / (Math.min(text, cell) + 0.05)
+      assert.ok(contrast >= 4.5, `colour ${colour}: ${contrast}`)
+    }
+  }
+})
+
+// ---- rules ----
+
+test('no file of the page makes markup or code of texts', () => {
+  const forbidden = new RegExp(
+    'innerHTML|outerHTML|insertAdjacentHTML|document\\.write|eval\\(|new Function|srcdoc|' +
+      'createContextualFragment|DOMParser'
+  )
+  for (const name of readdirSync(viewer)) {
+    const text = readFileSync(new URL(name, viewer), 'utf8')
+    assert.doesNotMatch(text, forbidden, name)
+    assert.doesNotMatch(
+      text.replaceAll('http://www.w3.org/2000/svg', ''),
+      /https?:\/\//,
+      `${name} names an address elsewhere`
+    )
+    assert.doesNotMatch(text, /\son[a-z]+="/, name)
+  }
+  assert.ok(HOSTILE.includes('<script>'))
+})
