@@ -121,10 +121,10 @@ const struct ct_command ct_command_mcp = {
     .operands = "",
     .max_operands = 0,
     .description =
-        "Speaks the Model Context Protocol (revisions 2025-06-18 and 2025-11-25) on standard input and output, or with "
-        "--http, so that an assistant can list traces, see what happened, find calls and ask in SQL. Each tool is a "
-        "command of contrail, "
-        "and its answer names the command line; answers keep to a number of tokens and have pages.\n\n"
+        "Speaks the Model Context Protocol (revisions 2025-06-18, 2025-11-25 and 2026-07-28) on standard input and "
+        "output, or with --http, so that an assistant can list traces, see what happened, find calls and ask in SQL. "
+        "Each tool is a command of contrail, and its answer names the command line; answers keep to a number of "
+        "tokens and have pages.\n\n"
         "Tools only read unless --allow-record is given. docs/MCP.md lists them and shows how assistants are set up.",
     .options = option_table,
     .examples = "contrail mcp\n"

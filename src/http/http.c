@@ -263,6 +263,10 @@ static enum MHD_Result answer(struct ct_http *h, struct MHD_Connection *connecti
     return send_answer(h, connection, &a);
 }
 
+const char *ct_http_header(const struct ct_http_request *request, const char *name) {
+    return header_of(request->connection, name);
+}
+
 const char *ct_http_argument(const struct ct_http_request *request, const char *name) {
     return library.MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, name);
 }

@@ -23,10 +23,12 @@ struct ct_http_request {
     const char *accept;  /* "": none */
     const char *session; /* the header Mcp-Session-Id; "" */
     const char *version; /* the header MCP-Protocol-Version; "" */
-    void *connection;    /* for ct_http_argument */
+    void *connection;    /* for ct_http_argument and ct_http_header */
 };
 /* The value of NAME in ?NAME=VALUE, decoded; NULL: it is not there. Lives as long as the request. */
 const char *ct_http_argument(const struct ct_http_request *request, const char *name);
+/* A header; "": it is not there. */
+const char *ct_http_header(const struct ct_http_request *request, const char *name);
 
 /* A body that is sent as it comes. */
 struct ct_http_stream {

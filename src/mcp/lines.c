@@ -131,7 +131,7 @@ static bool read_more(int fd, struct input *in, int *status) {
 }
 
 int ct_mcp_serve_lines(struct ct_mcp_server *server, int in, int out, bool (*stopped)(void)) {
-    struct lines l = {.peer.send = send_line, .server = server, .out = out};
+    struct lines l = {.peer = {.send = send_line, .client = &l}, .server = server, .out = out};
     struct input input = {0};
     int status = 0;
     pthread_mutex_init(&l.write_lock, NULL);

@@ -29,12 +29,13 @@ void ct_mcp_close(struct ct_mcp_server *server);
 /* A client, as far as the server sees it: where messages go that are no answers. */
 struct ct_mcp_peer {
     void (*send)(struct ct_mcp_peer *peer, const char *message); /* any thread; NULL: they are dropped */
+    const void *client; /* the same of all peers of one client: what it may cancel */
 };
 
 /* Handles a message. Returns the answer, malloc'ed, or NULL for a notification; takes as long as its tool takes. Any
- * number of threads. *initialized (may be NULL) is set when it was a valid `initialize`. */
+ * number of threads. *error (may be NULL) becomes the code of an answer that is an error, or 0. */
 char *ct_mcp_handle(struct ct_mcp_server *server, struct ct_mcp_peer *peer, const char *text, size_t length,
-                    bool *initialized);
+                    int *error);
 
 /* Serves a client on two descriptors, a message on each line, until the input ends or `stopped` returns true. Answers
  * come when they are ready, not in the order of their questions. */

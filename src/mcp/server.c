@@ -3,17 +3,28 @@
 #include "mcp/server.h"
 #include "mcp/prompts.h"
 #include "mcp/traces.h"
-#include <contrail/contrail.h>
 #include <contrail/status.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PARSE_ERROR = -32700, INVALID_REQUEST = -32600, NO_METHOD = -32601, INVALID_PARAMS = -32602, INTERNAL = -32603 };
-enum { TOKEN_BYTES = 4, LEAST_TOKENS = 100, MOST_TOKENS = 100000 };
+#define META "io.modelcontextprotocol/"
 
-/* The newest first: what a client gets that asks for another one. */
-static const char *const versions[] = {"2025-11-25", "2025-06-18"};
+/* Revisions with `initialize`, the newest first: what a client gets that asks for another one. */
+static const char *const versions[] = {"2025-11-25", "2025-06-18", NULL};
+/* The revision without. */
+static const char newest[] = "2026-07-28";
+
+bool ct_mcp_is_alone(const char *version) {
+    return !strcmp(version, newest);
+}
+
+bool ct_mcp_is_version(const char *version) {
+    bool known = !strcmp(version, newest);
+    for (size_t i = 0; versions[i]; i++)
+        known |= !strcmp(version, versions[i]);
+    return known;
+}
 
 /* ---- server ---- */
 
@@ -48,53 +59,6 @@ void ct_mcp_close(struct ct_mcp_server *s) {
     free(s);
 }
 
-/* ---- answers ---- */
-
-void ct_mcp_put_id(struct ct_json *json, const char *key, const struct ct_json_node *id) {
-    if (id && id->type == CT_JSON_STRING)
-        ct_json_string(json, key, id->text);
-    else if (id && id->type == CT_JSON_NUMBER && id->integer)
-        ct_json_signed(json, key, ct_json_i64(id, 0));
-    else if (id && id->type == CT_JSON_NUMBER)
-        ct_json_real(json, key, id->real);
-    else
-        ct_json_null(json, key);
-}
-
-static void begin_answer(struct ct_json *json, const struct ct_json_node *id) {
-    ct_json_begin(json, NULL, '{');
-    ct_json_string(json, "jsonrpc", "2.0");
-    ct_mcp_put_id(json, "id", id);
-}
-
-/* Ends the object. Returns its text, or NULL: out of memory. */
-static char *finish(struct ct_json *json) {
-    ct_json_end(json, '}');
-    if (json->failed) {
-        ct_json_free(json);
-        return NULL;
-    }
-    return json->text;
-}
-
-static char *error_answer(const struct ct_json_node *id, int code, const char *text) {
-    struct ct_json json = {0};
-    begin_answer(&json, id);
-    ct_json_begin(&json, "error", '{');
-    ct_json_signed(&json, "code", code);
-    ct_json_string(&json, "message", text);
-    ct_json_end(&json, '}');
-    return finish(&json);
-}
-
-static char *empty_answer(const struct ct_json_node *id) {
-    struct ct_json json = {0};
-    begin_answer(&json, id);
-    ct_json_begin(&json, "result", '{');
-    ct_json_end(&json, '}');
-    return finish(&json);
-}
-
 /* ---- initialize ---- */
 
 static const char instructions[] =
@@ -104,45 +68,58 @@ static const char instructions[] =
     "have "
     "pages.";
 
-static char *initialize(const struct ct_json_node *id, const struct ct_json_node *params) {
-    const char *asked = ct_json_text(ct_json_get(params, "protocolVersion", NULL), "");
-    const char *version = versions[0];
-    struct ct_json json = {0};
-    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++)
-        if (!strcmp(asked, versions[i]))
-            version = versions[i];
-    begin_answer(&json, id);
-    ct_json_begin(&json, "result", '{');
-    ct_json_string(&json, "protocolVersion", version);
-    ct_json_begin(&json, "capabilities", '{');
+/* What the server can do, and how to begin. */
+static void put_abilities(struct ct_json *json) {
     static const char *const kinds[] = {"tools", "resources", "prompts"};
+    ct_json_begin(json, "capabilities", '{');
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        ct_json_begin(&json, kinds[i], '{');
-        ct_json_end(&json, '}');
+        ct_json_begin(json, kinds[i], '{');
+        ct_json_end(json, '}');
     }
-    ct_json_end(&json, '}');
-    ct_json_begin(&json, "serverInfo", '{');
-    ct_json_string(&json, "name", "contrail");
-    ct_json_string(&json, "title", "Contrail, a flight recorder for native programs");
-    ct_json_string(&json, "version", ct_version());
-    ct_json_end(&json, '}');
-    ct_json_string(&json, "instructions", instructions);
-    ct_json_end(&json, '}');
-    return finish(&json);
+    ct_json_end(json, '}');
+    ct_json_string(json, "instructions", instructions);
 }
 
-static char *list_tools(const struct ct_mcp_server *s, const struct ct_json_node *id) {
+static char *initialize(const struct ct_mcp_request *r) {
+    const char *asked = ct_json_text(ct_json_get(r->params, "protocolVersion", NULL), "");
+    const char *version = versions[0];
+    struct ct_json json = {0};
+    for (size_t i = 0; versions[i]; i++)
+        if (!strcmp(asked, versions[i]))
+            version = versions[i];
+    ct_mcp_begin_result(&json, r, false);
+    ct_json_string(&json, "protocolVersion", version);
+    put_abilities(&json);
+    ct_mcp_put_server(&json, "serverInfo");
+    return ct_mcp_end_result(&json);
+}
+
+static void put_versions(struct ct_json *json, const char *key) {
+    ct_json_begin(json, key, '[');
+    ct_json_string(json, NULL, newest);
+    for (size_t i = 0; versions[i]; i++)
+        ct_json_string(json, NULL, versions[i]);
+    ct_json_end(json, ']');
+}
+
+static char *discover(const struct ct_mcp_request *r) {
+    struct ct_json json = {0};
+    ct_mcp_begin_result(&json, r, true);
+    put_versions(&json, "supportedVersions");
+    put_abilities(&json);
+    return ct_mcp_end_result(&json);
+}
+
+static char *list_tools(const struct ct_mcp_server *s, const struct ct_mcp_request *r) {
     struct ct_json json = {0};
     const struct ct_mcp_tool *tool;
-    begin_answer(&json, id);
-    ct_json_begin(&json, "result", '{');
+    ct_mcp_begin_result(&json, r, true);
     ct_json_begin(&json, "tools", '[');
     for (size_t i = 0; (tool = ct_mcp_tool_at(i)); i++)
         if (s->options.allow_record || !tool->records)
             ct_mcp_tool_describe(tool, &json);
     ct_json_end(&json, ']');
-    ct_json_end(&json, '}');
-    return finish(&json);
+    return ct_mcp_end_result(&json);
 }
 
 /* ---- calls of tools ---- */
@@ -179,7 +156,16 @@ static bool same_id(const struct ct_json_node *a, const struct ct_json_node *b) 
 static void cancel(struct ct_mcp_server *s, const struct ct_mcp_peer *peer, const struct ct_json_node *params) {
     pthread_mutex_lock(&s->lock);
     for (struct ct_mcp_call *call = s->calls; call; call = call->next)
-        if (call->peer == peer && same_id(call->id, ct_json_get(params, "requestId", NULL)))
+        if (call->request->peer->client == peer->client &&
+            same_id(call->request->id, ct_json_get(params, "requestId", NULL)))
+            ct_mcp_cancel(&call->run);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void ct_mcp_cancel_client(struct ct_mcp_server *s, const void *client) {
+    pthread_mutex_lock(&s->lock);
+    for (struct ct_mcp_call *call = s->calls; call; call = call->next)
+        if (call->request->peer->client == client)
             ct_mcp_cancel(&call->run);
     pthread_mutex_unlock(&s->lock);
 }
@@ -188,7 +174,8 @@ static void report_progress(void *arg, unsigned seconds) {
     struct ct_mcp_call *call = arg;
     struct ct_json json = {0};
     char text[64];
-    if (!call->progress || !call->peer->send)
+    struct ct_mcp_peer *peer = call->request->peer;
+    if (!call->progress || !peer->send)
         return;
     snprintf(text, sizeof text, "%u s", seconds);
     ct_json_begin(&json, NULL, '{');
@@ -199,105 +186,10 @@ static void report_progress(void *arg, unsigned seconds) {
     ct_json_number(&json, "progress", seconds);
     ct_json_string(&json, "message", text);
     ct_json_end(&json, '}');
-    char *message = finish(&json);
+    char *message = ct_mcp_end_message(&json);
     if (message)
-        call->peer->send(call->peer, message);
+        peer->send(peer, message);
     free(message);
-}
-
-/* ---- pages ---- */
-
-struct page {
-    const char *from;
-    size_t length, number, count;
-};
-
-/* Whole lines, unless one is longer than a page. */
-static size_t page_end(const char *text, size_t length, size_t from, size_t size) {
-    if (length - from <= size)
-        return length;
-    for (size_t end = from + size; end > from + size / 2; end--)
-        if (text[end - 1] == '\n')
-            return end;
-    size_t end = from + size;
-    while (end > from && ((uint8_t)text[end] & 0xc0) == 0x80) /* whole characters */
-        end--;
-    return end;
-}
-
-static struct page page_of(const char *text, size_t length, size_t size, size_t wanted) {
-    struct page page = {text, 0, 0, 0};
-    size_t from = 0;
-    do {
-        size_t end = page_end(text, length, from, size);
-        if (++page.count == wanted || (wanted > page.count && end == length)) {
-            page.from = text + from;
-            page.length = end - from;
-            page.number = page.count;
-        }
-        from = end;
-    } while (from < length);
-    return page;
-}
-
-/* ---- results ---- */
-
-static void put_text(struct ct_json *json, const char *text) {
-    ct_json_begin(json, NULL, '{');
-    ct_json_string(json, "type", "text");
-    ct_json_string(json, "text", text);
-    ct_json_end(json, '}');
-}
-
-static char *tool_error(const struct ct_json_node *id, const char *text) {
-    struct ct_json json = {0};
-    begin_answer(&json, id);
-    ct_json_begin(&json, "result", '{');
-    ct_json_begin(&json, "content", '[');
-    put_text(&json, text);
-    ct_json_end(&json, ']');
-    ct_json_bool(&json, "isError", true);
-    ct_json_end(&json, '}');
-    return finish(&json);
-}
-
-/* The page, and where it is from. */
-static void put_page(struct ct_json *json, const struct page *page, const char *command, bool cut) {
-    char *text = strndup(page->from, page->length), *about = NULL;
-    const char *more = page->number < page->count ? "; ask again with \"page\" for the others" : "";
-    int done = page->count > 1 ? asprintf(&about, "[page %zu of %zu%s%s: %s]", page->number, page->count, more,
-                                          cut ? "; the command prints even more: ask for less" : "", command)
-                               : asprintf(&about, "[%s]", command);
-    put_text(json, text ? text : "out of memory");
-    if (done >= 0)
-        put_text(json, about);
-    free(text);
-    free(about);
-}
-
-static char *result_answer(const struct ct_mcp_call *call, const struct ct_mcp_result *r) {
-    const struct ct_json_node *tokens = ct_json_get(call->arguments, "tokens", NULL);
-    uint64_t most = ct_json_u64(tokens, call->tool->tokens),
-             number = ct_json_u64(ct_json_get(call->arguments, "page", NULL), 1);
-    most = most < LEAST_TOKENS ? LEAST_TOKENS : most > MOST_TOKENS ? MOST_TOKENS : most;
-    struct page page = page_of(r->text, r->length, (size_t)most * TOKEN_BYTES, number ? (size_t)number : 1);
-    struct ct_json json = {0};
-    begin_answer(&json, call->id);
-    ct_json_begin(&json, "result", '{');
-    ct_json_begin(&json, "content", '[');
-    put_page(&json, &page, r->command, r->cut);
-    ct_json_end(&json, ']');
-    ct_json_begin(&json, "structuredContent", '{');
-    ct_json_string(&json, "command", r->command);
-    ct_json_signed(&json, "exit", r->exit);
-    ct_json_number(&json, "page", page.number);
-    ct_json_number(&json, "pages", page.count);
-    if (call->tool->json && page.count == 1 && r->data)
-        ct_json_node_put(&json, "data", r->data);
-    ct_json_end(&json, '}');
-    ct_json_bool(&json, "isError", r->failed);
-    ct_json_end(&json, '}');
-    return finish(&json);
 }
 
 static char *run_tool(struct ct_mcp_server *s, struct ct_mcp_call *call) {
@@ -307,25 +199,23 @@ static char *run_tool(struct ct_mcp_server *s, struct ct_mcp_call *call) {
     if (call->run.cancelled)
         answer = NULL; /* nobody waits for it */
     else if (*result.problem)
-        answer = tool_error(call->id, result.problem);
+        answer = ct_mcp_tool_error(call->request, result.problem);
     else
-        answer = result_answer(call, &result);
+        answer = ct_mcp_tool_answer(call, &result);
     ct_mcp_result_free(&result);
     return answer;
 }
 
-static char *call_tool(struct ct_mcp_server *s, struct ct_mcp_peer *peer, const struct ct_json_node *id,
-                       const struct ct_json_node *params) {
-    const char *name = ct_json_text(ct_json_get(params, "name", NULL), "");
-    struct ct_mcp_call call = {.tool = ct_mcp_tool_find(name),
-                               .arguments = ct_json_get(params, "arguments", NULL),
-                               .id = id,
-                               .peer = peer,
-                               .progress = ct_json_get(params, "_meta", "progressToken", NULL)};
+static char *call_tool(struct ct_mcp_server *s, struct ct_mcp_request *r) {
+    const char *name = ct_json_text(ct_json_get(r->params, "name", NULL), "");
+    struct ct_mcp_call call = {.request = r,
+                               .tool = ct_mcp_tool_find(name),
+                               .arguments = ct_json_get(r->params, "arguments", NULL),
+                               .progress = ct_json_get(r->params, "_meta", "progressToken", NULL)};
     char text[160];
     if (!call.tool) {
         snprintf(text, sizeof text, "there is no tool \"%.60s\"; tools/list lists them", name);
-        return error_answer(id, INVALID_PARAMS, text);
+        return ct_mcp_error(r, CT_MCP_INVALID_PARAMS, text);
     }
     ct_mcp_run_init(&call.run);
     call.run.timeout_s = s->options.timeout_s;
@@ -342,94 +232,114 @@ static char *call_tool(struct ct_mcp_server *s, struct ct_mcp_peer *peer, const 
 
 /* ---- messages ---- */
 
-static char *unknown_method(const struct ct_json_node *id, const char *method) {
+static char *unknown_method(struct ct_mcp_request *r, const char *method) {
     char text[120];
     snprintf(text, sizeof text, "there is no method \"%.60s\"", method);
-    return error_answer(id, NO_METHOD, text);
+    return ct_mcp_error(r, CT_MCP_NO_METHOD, text);
 }
 
-static char *list_of(const struct ct_json_node *id, const char *key,
+static char *list_of(const struct ct_mcp_request *r, const char *key,
                      void (*put)(const struct ct_mcp_options *, struct ct_json *), const struct ct_mcp_server *s) {
     struct ct_json json = {0};
-    begin_answer(&json, id);
-    ct_json_begin(&json, "result", '{');
+    ct_mcp_begin_result(&json, r, true);
     ct_json_begin(&json, key, '[');
-    if (put)
-        put(&s->options, &json);
+    put(&s->options, &json);
     ct_json_end(&json, ']');
-    ct_json_end(&json, '}');
-    return finish(&json);
+    return ct_mcp_end_result(&json);
 }
 
-/* An answer that `put` writes, or INVALID_PARAMS with its sentence. */
-static char *one_of(const struct ct_json_node *id, const struct ct_json_node *params, const struct ct_mcp_server *s,
+/* An answer that `put` writes, or CT_MCP_INVALID_PARAMS with its sentence. */
+static char *one_of(struct ct_mcp_request *r, bool keeps, const struct ct_mcp_server *s,
                     bool (*put)(const struct ct_mcp_options *, const struct ct_json_node *, struct ct_json *, char *,
                                 size_t)) {
     struct ct_json json = {0};
     char problem[200] = "";
-    begin_answer(&json, id);
-    ct_json_begin(&json, "result", '{');
-    if (!put(&s->options, params, &json, problem, sizeof problem)) {
-        ct_json_free(&json);
-        return error_answer(id, INVALID_PARAMS, problem);
-    }
-    ct_json_end(&json, '}');
-    return finish(&json);
+    ct_mcp_begin_result(&json, r, keeps);
+    if (put(&s->options, r->params, &json, problem, sizeof problem))
+        return ct_mcp_end_result(&json);
+    ct_json_free(&json);
+    return ct_mcp_error(r, CT_MCP_INVALID_PARAMS, problem);
 }
 
-static char *answer_request(struct ct_mcp_server *s, struct ct_mcp_peer *peer, const char *method,
-                            const struct ct_json_node *id, const struct ct_json_node *params) {
-    if (!strcmp(method, "ping"))
-        return empty_answer(id);
+static char *answer_request(struct ct_mcp_server *s, struct ct_mcp_request *r, const char *method) {
     if (!strcmp(method, "tools/list"))
-        return list_tools(s, id);
+        return list_tools(s, r);
     if (!strcmp(method, "tools/call"))
-        return call_tool(s, peer, id, params);
+        return call_tool(s, r);
     if (!strcmp(method, "resources/list"))
-        return list_of(id, "resources", ct_mcp_list_resources, s);
+        return list_of(r, "resources", ct_mcp_list_resources, s);
     if (!strcmp(method, "resources/templates/list"))
-        return list_of(id, "resourceTemplates", ct_mcp_list_templates, s);
+        return list_of(r, "resourceTemplates", ct_mcp_list_templates, s);
     if (!strcmp(method, "resources/read"))
-        return one_of(id, params, s, ct_mcp_read_resource);
+        return one_of(r, true, s, ct_mcp_read_resource);
     if (!strcmp(method, "prompts/list"))
-        return list_of(id, "prompts", ct_mcp_list_prompts, s);
+        return list_of(r, "prompts", ct_mcp_list_prompts, s);
     if (!strcmp(method, "prompts/get"))
-        return one_of(id, params, s, ct_mcp_get_prompt);
-    return unknown_method(id, method);
+        return one_of(r, false, s, ct_mcp_get_prompt);
+    return unknown_method(r, method);
 }
 
-static char *handle(struct ct_mcp_server *s, struct ct_mcp_peer *peer, const struct ct_json_node *message,
-                    bool *initialized) {
+static char *unknown_version(struct ct_mcp_request *r, const char *asked) {
+    struct ct_json json = {0};
+    ct_mcp_begin_error(&json, r, CT_MCP_UNKNOWN_VERSION, "this revision of the protocol is not known");
+    ct_json_begin(&json, "data", '{');
+    put_versions(&json, "supported");
+    ct_json_string(&json, "requested", asked);
+    ct_json_end(&json, '}');
+    return ct_mcp_end_result(&json);
+}
+
+/* A request that says of which revision it is. */
+static char *answer_alone(struct ct_mcp_server *s, struct ct_mcp_request *r, const char *method) {
+    const char *version = ct_json_text(ct_json_get(r->params, "_meta", META "protocolVersion", NULL), "");
+    const struct ct_json_node *abilities = ct_json_get(r->params, "_meta", META "clientCapabilities", NULL);
+    r->alone = true;
+    if (strcmp(version, newest) != 0)
+        return unknown_version(r, version);
+    if (!abilities || abilities->type != CT_JSON_OBJECT)
+        return ct_mcp_error(r, CT_MCP_INVALID_PARAMS, "_meta has no " META "clientCapabilities");
+    return strcmp(method, "server/discover") != 0 ? answer_request(s, r, method) : discover(r);
+}
+
+static char *handle(struct ct_mcp_server *s, struct ct_mcp_request *r, const struct ct_json_node *message) {
     const char *method = ct_json_text(ct_json_get(message, "method", NULL), NULL);
-    const struct ct_json_node *id = ct_json_get(message, "id", NULL), *params = ct_json_get(message, "params", NULL);
+    const struct ct_json_node *id = ct_json_get(message, "id", NULL);
+    bool known = id && (id->type == CT_JSON_STRING || id->type == CT_JSON_NUMBER);
+    struct ct_json json = {0};
+    r->id = known ? id : NULL;
+    r->params = ct_json_get(message, "params", NULL);
     if (strcmp(ct_json_text(ct_json_get(message, "jsonrpc", NULL), ""), "2.0") != 0)
-        return error_answer(id, INVALID_REQUEST, "a message is an object of JSON-RPC 2.0");
+        return ct_mcp_error(r, CT_MCP_INVALID_REQUEST, "a message is an object of JSON-RPC 2.0");
     if (!method) /* an answer: we ask nothing */
         return ct_json_get(message, "result", NULL) || ct_json_get(message, "error", NULL)
                    ? NULL
-                   : error_answer(id, INVALID_REQUEST, "a request has a method");
+                   : ct_mcp_error(r, CT_MCP_INVALID_REQUEST, "a request has a method");
     if (!id) {
         if (!strcmp(method, "notifications/cancelled"))
-            cancel(s, peer, params);
+            cancel(s, r->peer, r->params);
         return NULL;
     }
-    if (id->type != CT_JSON_STRING && id->type != CT_JSON_NUMBER)
-        return error_answer(NULL, INVALID_REQUEST, "an id is a text or a number");
-    if (!strcmp(method, "initialize")) {
-        if (initialized)
-            *initialized = true;
-        return initialize(id, params);
-    }
-    return answer_request(s, peer, method, id, params);
+    if (!known)
+        return ct_mcp_error(r, CT_MCP_INVALID_REQUEST, "an id is a text or a number");
+    if (ct_json_get(r->params, "_meta", META "protocolVersion", NULL))
+        return answer_alone(s, r, method);
+    if (!strcmp(method, "initialize"))
+        return initialize(r);
+    if (strcmp(method, "ping") != 0)
+        return answer_request(s, r, method);
+    ct_mcp_begin_result(&json, r, false);
+    return ct_mcp_end_result(&json);
 }
 
-char *ct_mcp_handle(struct ct_mcp_server *s, struct ct_mcp_peer *peer, const char *text, size_t length,
-                    bool *initialized) {
+char *ct_mcp_handle(struct ct_mcp_server *s, struct ct_mcp_peer *peer, const char *text, size_t length, int *error) {
+    struct ct_mcp_request request = {.peer = peer};
     struct ct_json_tree *tree = NULL;
     int status = ct_json_parse(&tree, text, length, NULL);
-    if (status)
-        return error_answer(NULL, status == CT_ERR_NO_MEMORY ? INTERNAL : PARSE_ERROR, "the message is not JSON");
-    char *answer = handle(s, peer, ct_json_root(tree), initialized);
+    char *answer = status ? ct_mcp_error(&request, status == CT_ERR_NO_MEMORY ? CT_MCP_INTERNAL : CT_MCP_PARSE_ERROR,
+                                         "the message is not JSON")
+                          : handle(s, &request, ct_json_root(tree));
     ct_json_tree_free(tree);
+    if (error)
+        *error = request.error;
     return answer;
 }

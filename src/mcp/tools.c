@@ -143,6 +143,7 @@ static void plan_find_calls(const struct ct_mcp_options *options, const struct c
     free(text);
 }
 
+/* SQL may begin with a comment, which is no option. */
 static void plan_sql(const struct ct_mcp_options *options, const struct ct_json_node *a, struct ct_mcp_plan *plan) {
     struct ct_mcp_words *words = add_command(options, plan, "query");
     ct_mcp_word(words, "--json");
@@ -151,6 +152,7 @@ static void plan_sql(const struct ct_mcp_options *options, const struct ct_json_
         if (!add_trace(options, plan, words, text_of(a, "with")))
             return;
     }
+    ct_mcp_word(words, "--");
     if (add_trace(options, plan, words, text_of(a, "trace")))
         ct_mcp_word(words, text_of(a, "sql"));
 }

@@ -4,10 +4,10 @@
 // client.mjs MODULES CONTRAIL DIRECTORY: MODULES is where npm has installed the client, DIRECTORY has one trace of a
 // program that crashed, examples/orders.c. Exit status 0: everything was as it should be.
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { SLOW, post, startServer } from './server.mjs'
 
 const [modules, contrail, directory] = process.argv.slice(2)
 const place = join(resolve(modules), 'node_modules/@modelcontextprotocol/sdk/dist/esm')
@@ -77,6 +77,8 @@ async function everyTool (client, trace) {
   const [row] = (await call(client, 'sql', { sql: "SELECT count(*) AS n FROM calls WHERE function = 'handle'" }))
     .structuredContent.data
   assert.equal(row.n, 777778)
+  const commented = await call(client, 'sql', { sql: '-- how many\nSELECT 2 AS n' })
+  assert.deepEqual(commented.structuredContent.data, [{ n: 2 }])
   const [handle] = (await call(client, 'find_calls', { function: 'handle', order: 'start', limit: 1 }))
     .structuredContent.data
   const tree = text(await call(client, 'call_tree', { call: handle.id }))
@@ -125,11 +127,10 @@ async function mistakes (client) {
 // ---- cancelling, and others meanwhile ----
 
 async function cancelling (client) {
-  const slow = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n'
   const abort = new AbortController()
   let progress = 0
   const onprogress = () => { progress++; abort.abort() }
-  const long = call(client, 'sql', { sql: slow }, { signal: abort.signal, onprogress })
+  const long = call(client, 'sql', { sql: SLOW }, { signal: abort.signal, onprogress })
   assert.match(text(await call(client, 'summarize')), /Ended/) // it holds up nobody
   await assert.rejects(long)
   assert.ok(progress > 0)
@@ -151,18 +152,8 @@ async function recording () {
 
 // ---- HTTP ----
 
-async function startServer () {
-  const server = spawn(contrail, ['mcp', '--http', '--directory', directory], { stdio: ['ignore', 'pipe', 'inherit'] })
-  let printed = ''
-  for await (const piece of server.stdout) {
-    printed += piece
-    if (/Bearer \w+\n/.test(printed)) break
-  }
-  return { server, url: printed.split('\n')[0], token: /Bearer \w+/.exec(printed)[0] }
-}
-
 async function overHttp () {
-  const { server, url, token } = await startServer()
+  const { server, url, token } = await startServer(contrail, directory)
   const connect = async () => {
     const client = new Client({ name: 'test', version: '1' })
     const requestInit = { headers: { Authorization: token } }
@@ -174,16 +165,16 @@ async function overHttp () {
   assert.match(text(a), /SIGSEGV/)
   assert.deepEqual(b.structuredContent.data, [{ n: 1 }])
   await investigate(one)
-  const status = async headers => (await fetch(url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...headers },
-    body: '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
-  })).status
+  await cancelling(one)
+  const status = async headers => (await post(url, { jsonrpc: '2.0', id: 1, method: 'tools/list' }, headers)).status
   assert.equal(await status({}), 401)
   assert.equal(await status({ Authorization: 'Bearer 0123' }), 401)
   assert.equal(await status({ Authorization: token, Origin: 'http://other.example' }), 403)
   assert.equal(await status({ Authorization: token }), 400)
   assert.equal(await status({ Authorization: token, 'Mcp-Session-Id': 'other' }), 404)
+  const session = { Authorization: token, 'Mcp-Session-Id': two.transport.sessionId }
+  assert.equal(await status({ ...session, 'MCP-Protocol-Version': '2025-06-18' }), 200)
+  assert.equal(await status({ ...session, 'MCP-Protocol-Version': '1999-01-01' }), 400)
   await Promise.all([one.close(), two.close()])
   server.kill()
   const [code] = await once(server, 'exit')
