@@ -12,6 +12,7 @@
 #include "cli/rights.h"
 #include "cli/selection.h"
 #include "report/where.h"
+#include "trace/arguments.h"
 #include <contrail/session.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -19,8 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ROUND_NS 100000000ull
-#define LAG_NS   100000000ull /* several rounds of the recorder */
+#define ROUND_NS  100000000ull
+#define LAG_NS    100000000ull  /* several rounds of the recorder */
+#define VALUES_NS 1200000000ull /* records of arguments and results are written after their events */
 
 /* Kinds of lines, and their names. */
 #define KIND_LIST(X)                                                                                                   \
@@ -42,13 +44,14 @@ struct options {
     struct ct_selection selection;
     struct ct_option_list only, exclude, kinds;
     uint64_t depth, min_duration, limit;
-    bool no_children, all, absolute, show_module, full_names, mangled;
+    bool no_children, all, args, absolute, show_module, full_names, mangled;
 };
 
 struct tail {
     struct options *options;
     int pid;
-    bool is_first; /* the first process of its session: all others are its children */
+    bool is_first;   /* the first process of its session: all others are its children */
+    bool has_values; /* arguments and results of all calls are written */
     bool kinds[KIND_COUNT];
     char directory[4096];
     uint64_t until_ns;       /* shown, or to be shown now */
@@ -57,6 +60,7 @@ struct tail {
     struct ct_follow *follow;
     struct ct_replay_stream *stream;
     struct ct_replay_view view;
+    struct ct_where_values values; /* of this round */
 };
 
 /* ---- finding the session ---- */
@@ -88,6 +92,20 @@ static uint64_t read_number(const char *json, const char *key) {
     return value;
 }
 
+static bool wants_values(const struct tail *t) {
+    return t->options->args || ct_where_needs_values(t->options->selection.compiled);
+}
+
+static bool has_values(const char *json) {
+    struct ct_json_tree *tree = NULL;
+    const struct ct_json_node *mode = NULL;
+    if (!ct_json_parse(&tree, json, strlen(json), NULL))
+        mode = ct_json_get(ct_json_root(tree), "detail", "mode", NULL);
+    bool always = !strcmp(ct_json_text(mode, ""), "always");
+    ct_json_tree_free(tree);
+    return always;
+}
+
 /* Returns -1 to continue, otherwise the exit code, after a message. */
 static int find_session(struct tail *t) {
     static char answer[65536];
@@ -95,10 +113,30 @@ static int find_session(struct tail *t) {
     if (!ct_ctl_ask(t->pid, "status", answer, sizeof answer, &code))
         return code;
     t->is_first = read_number(answer, "pid") == (uint64_t)t->pid;
+    t->has_values = has_values(answer);
     if (read_member(answer, "directory", t->directory, sizeof t->directory))
         return -1;
     ct_message_error("the contrail that records process %d does not say where", t->pid);
     return CT_EXIT_INTERNAL;
+}
+
+/* Returns -1 to continue, otherwise the exit code, after a message. */
+static int check_values(const struct tail *t) {
+    struct ct_selection *s = &t->options->selection;
+    struct ct_select select = {.functions = s->functions.items, .modules = s->modules.items, .where = s->compiled};
+    struct ct_trace *trace;
+    int code = -1;
+    if (ct_where_needs_values(s->compiled) && !ct_trace_open(&trace, t->directory, NULL, 0)) {
+        code = ct_selection_check_names(s, trace, NULL, &select);
+        ct_trace_close(trace);
+    }
+    if (code >= 0 || !wants_values(t) || t->has_values)
+        return code;
+    ct_message_error(
+        "tail knows arguments and results of processes that are recorded with --detail always, and process "
+        "%d is not; use contrail replay where marks have kept some",
+        t->pid);
+    return CT_EXIT_UNAVAILABLE;
 }
 
 /* ---- marks ---- */
@@ -144,7 +182,7 @@ static bool is_recorded(struct tail *t) {
     static char answer[65536];
     uint64_t now = now_ns();
     int status = ct_session_control(t->pid, "status", answer, sizeof answer);
-    uint64_t lag = LAG_NS + (status ? 0 : read_number(answer, "behind_ns"));
+    uint64_t lag = (wants_values(t) ? VALUES_NS : LAG_NS) + (status ? 0 : read_number(answer, "behind_ns"));
     if (!status && lag < now && now - lag > t->until_ns)
         t->until_ns = now - lag;
     if (!status && t->kinds[KIND_MARK] && !t->options->selection.compiled)
@@ -253,9 +291,33 @@ static int on_event(void *arg, const struct ct_trace_event *event) {
     return ct_replay_stream_event(t->stream, event);
 }
 
+static void close_values(struct tail *t) {
+    ct_argument_reader_close(t->values.reader);
+    t->values = (struct ct_where_values){.detail = CT_TRACE_NO_DETAIL};
+    t->view.arguments = NULL;
+    t->view.indexes = NULL;
+    if (t->stream)
+        ct_replay_stream_values(t->stream, NULL, NULL);
+}
+
+/* Arguments and results of what was looked at. */
+static int open_values(struct tail *t) {
+    const size_t *indexes = ct_follow_indexes(t->follow);
+    int status = wants_values(t) ? ct_argument_reader_open(&t->values.reader, ct_follow_trace(t->follow), NULL) : 0;
+    if (status || !t->values.reader)
+        return status;
+    t->view.arguments = t->options->args ? t->values.reader : NULL;
+    t->view.indexes = indexes;
+    ct_replay_stream_values(t->stream, &t->values, indexes);
+    return 0;
+}
+
 /* Shows the events up to a time. */
 static int show_round(struct tail *t, uint64_t until_ns) {
+    close_values(t); /* they are of the round before */
     int status = ct_follow_look(t->follow, t->options->selection.threads.count && until_ns != UINT64_MAX);
+    if (!status)
+        status = open_values(t);
     if (status)
         return status == CT_ERR_NOT_FOUND ? 0 : status;
     if (!t->options->absolute && !t->view.start_ns && ct_follow_process_count(t->follow))
@@ -299,8 +361,8 @@ static int show_all(struct tail *t) {
         ct_printer_flush(t->view.printer);
         if (status || !reader_is_there(t))
             return status;
-        uint64_t took = now_ns() - begin;
-        uint64_t rest = took < ROUND_NS ? ROUND_NS - took : 0;
+        uint64_t took = now_ns() - begin, round_ns = wants_values(t) ? 3 * ROUND_NS : ROUND_NS;
+        uint64_t rest = took < round_ns ? round_ns - took : 0;
         nanosleep(&(struct timespec){.tv_nsec = (long)rest}, NULL);
     }
     (void)read_marks(t);
@@ -350,6 +412,7 @@ static int follow_session(struct tail *t) {
             status = show_all(t);
     }
     int code = printer.limit ? ct_printer_close(&printer) : 0;
+    close_values(t);
     ct_replay_stream_close(t->stream);
     ct_follow_close(t->follow);
     ct_replay_view_free(&t->view);
@@ -357,15 +420,6 @@ static int follow_session(struct tail *t) {
 }
 
 /* ---- the command ---- */
-
-/* Returns -1 to continue, otherwise the exit code, after a message. */
-static int check_selection(struct options *o) {
-    int code = ct_selection_check(&o->selection);
-    if (code >= 0 || !ct_where_needs_values(o->selection.compiled))
-        return code;
-    ct_message_error("tail knows no arguments and results, so its --where cannot ask for them; use contrail replay");
-    return CT_EXIT_USAGE;
-}
 
 /* Beginning of the recording. 0: not known. */
 static uint64_t recording_start(const struct tail *t) {
@@ -401,9 +455,11 @@ static int run_tail(int argc, char **argv) {
     if (code < 0)
         code = choose_kinds(&t);
     if (code < 0)
-        code = check_selection(&options);
+        code = ct_selection_check(&options.selection);
     if (code < 0)
         code = find_session(&t);
+    if (code < 0)
+        code = check_values(&t);
     if (code < 0)
         code = find_range(&t);
     if (code < 0) {
@@ -432,6 +488,8 @@ static const struct ct_option option_table[] = {
     {"limit", 'n', CT_OPTION_NUMBER, offsetof(struct options, limit), "N", "end after N lines"},
     {"no-children", 0, CT_OPTION_FLAG, offsetof(struct options, no_children), NULL,
      "leave out the processes that it started"},
+    {"args", 0, CT_OPTION_FLAG, offsetof(struct options, args), NULL,
+     "show arguments and results; the recording needs --detail always"},
     {"all", 'a', CT_OPTION_FLAG, offsetof(struct options, all), NULL,
      "start at the beginning of the recording instead of now"},
     CT_OPTION_ABSOLUTE(struct options),
@@ -460,13 +518,17 @@ const struct ct_command ct_command_tail = {
         "--from, --to, --thread, --process, --function, --module and --where select calls as in all reading commands "
         "(contrail(1), SELECTION). Times count from the beginning of the recording, or back from now; tail ends at "
         "--to. "
-        "With --where, a call is a line when it has ended.",
+        "With --where, a call is a line when it has ended. Arguments and results (--args, and --where with them) are "
+        "known "
+        "a second later than calls, and only of a process that is recorded with --detail always.",
     .options = option_table,
     .notes = "Exit status:\n"
              "  0 when the recording has ended, or N lines were printed, or the reader of the output is gone;\n"
-             "  64 usage, 69 when nobody records the process, 77 when another user does",
+             "  64 usage, 69 when nobody records the process or without the detail that is asked for,\n"
+             "  77 when another user records it",
     .examples = "contrail tail $(pidof server)\n"
                 "contrail tail 4711 --only 'handle_*' --show-module\n"
                 "contrail tail 4711 --kind exception --kind loss\n"
+                "contrail tail 4711 --where 'result < 0' --args\n"
                 "contrail tail 4711 --function main --depth 3 --limit 100",
 };

@@ -115,7 +115,7 @@ static size_t length_without_parameters(const char *name) {
 /* False: there is no record of it. */
 static bool read_arguments(struct ct_replay_view *v, size_t thread, uint32_t detail, struct ct_arguments *arguments) {
     return v->arguments && detail != CT_TRACE_NO_DETAIL &&
-           ct_arguments_read(v->arguments, thread, detail, arguments) == 0;
+           ct_arguments_read(v->arguments, v->indexes ? v->indexes[thread] : thread, detail, arguments) == 0;
 }
 
 static void print_arguments(struct ct_replay_view *v, const struct ct_replay_line *line) {

@@ -19,10 +19,11 @@ struct ct_replay_view {
     bool show_module;
     struct ct_trace *trace;               /* has the records of signals; NULL: they are not shown */
     struct ct_argument_reader *arguments; /* calls are shown with their arguments; NULL: without */
-    bool live;                            /* started while calls were open */
-    bool range;                           /* open calls are open at --to, not at the end */
-    bool insns;                           /* a line for each instruction of a block */
-    bool blocks;                          /* there are blocks among the calls */
+    const size_t *indexes; /* of threads in the reader's trace, by those of lines; NULL: they are equal */
+    bool live;             /* started while calls were open */
+    bool range;            /* open calls are open at --to, not at the end */
+    bool insns;            /* a line for each instruction of a block */
+    bool blocks;           /* there are blocks among the calls */
     int seconds_width;
     char **threads; /* texts of the threads, by index; NULL: not shown */
     size_t thread_count, thread_width;

@@ -159,9 +159,8 @@ static bool has_detail(const struct ct_trace *trace) {
     return false;
 }
 
-/* A name in the condition may be an argument, or a field that was misspelt. */
-static int check_names(struct ct_selection *s, struct ct_trace *trace, const char *const *directories,
-                       const struct ct_select *select) {
+int ct_selection_check_names(struct ct_selection *s, struct ct_trace *trace, const char *const *directories,
+                             const struct ct_select *select) {
     const char *stranger;
     size_t fields = 0;
     int status = ct_where_find_stranger(s->compiled, trace, select, directories, &stranger);
@@ -198,7 +197,7 @@ int ct_selection_apply(struct ct_selection *s, struct ct_trace *trace, const cha
     if (code < 0 && select->threads)
         code = check_threads(trace, select);
     if (code < 0)
-        code = check_names(s, trace, directories, select);
+        code = ct_selection_check_names(s, trace, directories, select);
     if (code < 0 && ct_where_needs_values(s->compiled) && !has_detail(trace)) {
         s->explained = true;
         ct_message_error("no arguments and results were recorded in %s, so --where knows none; record with --detail "

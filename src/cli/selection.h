@@ -53,6 +53,10 @@ struct ct_selection {
 
 /* Return -1 to continue, otherwise the exit code, after a message. */
 int ct_selection_check(struct ct_selection *selection);
+/* A name in --where may be an argument, or a field that was misspelt. Returns as ct_selection_check; part of
+ * ct_selection_apply. */
+int ct_selection_check_names(struct ct_selection *selection, struct ct_trace *trace, const char *const *directories,
+                             const struct ct_select *select);
 /* The selection must live as long as *select. `directories`: further places of debug files; may be NULL. */
 int ct_selection_apply(struct ct_selection *selection, struct ct_trace *trace, const char *const *directories,
                        struct ct_select *select);

@@ -448,12 +448,14 @@ static bool is_time_to_look(struct ct_drain *drain, uint64_t now_ns) {
     return looks;
 }
 
-static void flush_writers(struct ct_drain *drain) {
-    for (struct ct_drain_thread *t = drain->threads; t; t = t->next)
-        if (t->detail.writer) {
-            int status = ct_detail_writer_flush(t->detail.writer);
-            drain->error = drain->error ? drain->error : status;
-        }
+/* `links`: of threads that have become quiet too. Who reads along waits for them. */
+static void flush_writers(struct ct_drain *drain, bool links) {
+    for (struct ct_drain_thread *t = drain->threads; t; t = t->next) {
+        int status = t->detail.writer ? ct_detail_writer_flush(t->detail.writer) : 0;
+        drain->error = drain->error ? drain->error : status;
+        if (links && t->writer)
+            ct_thread_writer_put_links(t->writer);
+    }
 }
 
 /* Marks wait for their events, and so does what is handed over: it may be what they want. */
@@ -493,7 +495,7 @@ void ct_detail_pass(struct ct_drain *drain, uint64_t now_ns) {
     bool hold = must_hold(drain), look = !hold && is_time_to_look(drain, now_ns);
     d->more = !hold && !take_all(drain, look, now_ns) && look;
     if (ct_windows_active(w))
-        flush_writers(drain);
+        flush_writers(drain, look);
     if (now_ns - d->measured_at > LOOK_NS)
         ct_detail_measure(drain, now_ns);
     bool taken = !hold && !d->more;

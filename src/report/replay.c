@@ -105,7 +105,7 @@ static void on_entry(struct ct_replay_source *s, const struct ct_cached_function
         return;
     place_call(s, call, caller, known);
     if (call->candidate)
-        call->hidden = !ct_replay_fits(s, known, s->event.depth, NULL, 0);
+        call->hidden = !ct_replay_fits(s, known, s->event.depth, NULL, 0, CT_TRACE_NO_DETAIL);
     if (call->hidden || is_early(s, s->event.timestamp_ns) || s->replay->options->min_ns) {
         ct_replay_discard(lines, call);
         return;

@@ -87,7 +87,7 @@ struct ct_replay_stream;
 
 struct ct_replay_stream_setup {
     const struct ct_replay_options *options; /* must live; times, threads and processes of the selection are ignored.
-                                              * With `where`, a call is shown when it has ended; values are not known */
+                                              * With `where`, a call is shown when it has ended */
     const struct ct_trace_function *(*find)(void *arg, size_t process, uint64_t function);
     void *find_arg;
     int (*show)(void *arg, const struct ct_replay_line *line); /* names are valid during the call */
@@ -95,6 +95,9 @@ struct ct_replay_stream_setup {
 };
 
 int ct_replay_stream_open(struct ct_replay_stream **out, const struct ct_replay_stream_setup *setup);
+struct ct_where_values;
+/* What reads values for `where` from now on, and by number of a thread its index there. NULL: they are not known. */
+void ct_replay_stream_values(struct ct_replay_stream *stream, struct ct_where_values *values, const size_t *indexes);
 /* Announces a thread, and the gaps in its events that are known by now (they must live until the next announcement).
  * The next event of the thread is its first. */
 int ct_replay_stream_thread(struct ct_replay_stream *stream, size_t number, const struct ct_follow_thread *thread);

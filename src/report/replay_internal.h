@@ -53,6 +53,8 @@ struct ct_replay_run {
     struct ct_replay_source **sources; /* for each thread of the trace; NULL: not selected */
     size_t source_count;
     bool past_range;                   /* there are events after the range */
+    struct ct_where_values *values;    /* of a stream; NULL: they are not known */
+    const size_t *indexes;             /* of a stream: in the trace that the values are read from, by thread */
     struct ct_replay_source **soonest; /* a heap of those that have a next span, by its beginning */
     size_t soonest_count;
 };
@@ -87,7 +89,7 @@ void ct_replay_skip_close(struct ct_replay_source *s);
 void ct_replay_name_callers(const struct ct_replay_source *s, struct ct_replay_call *call, size_t caller);
 /* Of a stream: true when the call fits `where`; `frame` NULL: it is of a function that is recorded on entry only. */
 bool ct_replay_fits(struct ct_replay_source *s, const struct ct_cached_function *known, uint32_t depth,
-                    const struct ct_frame *frame, uint64_t end_ns);
+                    const struct ct_frame *frame, uint64_t end_ns, uint32_t end_detail);
 /* Of a stream: shows a call that has ended, if it fits `where`. */
 void ct_replay_late(struct ct_replay_source *s, const struct ct_frame *frame, uint64_t end_ns, enum ct_replay_end end);
 

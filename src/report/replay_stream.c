@@ -20,6 +20,11 @@ int ct_replay_stream_open(struct ct_replay_stream **out, const struct ct_replay_
     return 0;
 }
 
+void ct_replay_stream_values(struct ct_replay_stream *stream, struct ct_where_values *values, const size_t *indexes) {
+    stream->replay.values = values;
+    stream->replay.indexes = indexes;
+}
+
 int ct_replay_stream_thread(struct ct_replay_stream *stream, size_t number, const struct ct_follow_thread *thread) {
     struct ct_replay_run *r = &stream->replay;
     struct ct_replay_source *s = number < r->source_count ? r->sources[number] : NULL;

@@ -39,7 +39,7 @@ void ct_replay_name_callers(const struct ct_replay_source *s, struct ct_replay_c
 }
 
 bool ct_replay_fits(struct ct_replay_source *s, const struct ct_cached_function *known, uint32_t depth,
-                    const struct ct_frame *frame, uint64_t end_ns) {
+                    const struct ct_frame *frame, uint64_t end_ns, uint32_t end_detail) {
     struct ct_where_call call = {
         .function = known,
         .thread_name = s->name,
@@ -48,9 +48,10 @@ bool ct_replay_fits(struct ct_replay_source *s, const struct ct_cached_function 
         .ended = frame != NULL,
         .duration_ns = frame ? ct_frames_lasted(&s->frames, frame, end_ns) : 0,
         .self_ns = frame ? frame->self_ns : 0,
-        .thread = s->thread,
-        .detail = CT_TRACE_NO_DETAIL,
-        .end_detail = CT_TRACE_NO_DETAIL,
+        .values = s->replay->values,
+        .thread = s->replay->indexes ? s->replay->indexes[s->thread] : s->thread,
+        .detail = frame ? frame->detail : s->event.detail,
+        .end_detail = frame ? end_detail : CT_TRACE_NO_DETAIL,
     };
     return ct_where_fits(s->replay->options->select.where, &call) == CT_WHERE_YES;
 }
@@ -58,8 +59,9 @@ bool ct_replay_fits(struct ct_replay_source *s, const struct ct_cached_function 
 void ct_replay_late(struct ct_replay_source *s, const struct ct_frame *frame, uint64_t end_ns, enum ct_replay_end end) {
     const struct ct_cached_function *known = ct_function_cache_get(&s->replay->known, s->process, frame->function);
     uint64_t duration_ns = ct_frames_lasted(&s->frames, frame, end_ns);
+    uint32_t end_detail = end == CT_REPLAY_RETURNED ? s->event.detail : CT_TRACE_NO_DETAIL;
     if (!known || end == CT_REPLAY_LOST || duration_ns < s->replay->options->min_ns ||
-        !ct_replay_fits(s, known, frame->called_at, frame, end_ns))
+        !ct_replay_fits(s, known, frame->called_at, frame, end_ns, end_detail))
         return;
     struct ct_replay_call *line = ct_replay_new(&s->replay->lines);
     if (!line)
@@ -69,6 +71,7 @@ void ct_replay_late(struct ct_replay_source *s, const struct ct_frame *frame, ui
     line->line.time_ns = frame->began_ns;
     line->line.duration_ns = duration_ns;
     line->line.end = end;
-    line->line.detail = CT_TRACE_NO_DETAIL;
+    line->line.detail = frame->detail;
+    line->line.end_detail = end_detail;
     ct_replay_put(s, line);
 }

@@ -43,6 +43,7 @@ struct ct_follow {
     struct ct_facts facts;
     size_t *numbers;     /* of the trace's processes, then of its threads */
     uint64_t *sequences; /* of the trace's threads: where to begin */
+    size_t *indexes;     /* by our number of a thread: in the trace */
 };
 
 int ct_follow_open(struct ct_follow **out, const char *path, uint64_t from_ns, bool mangled) {
@@ -64,8 +65,9 @@ static void end_round(struct ct_follow *f) {
     ct_trace_close(f->trace);
     free(f->numbers);
     free(f->sequences);
+    free(f->indexes);
     f->trace = NULL;
-    f->numbers = NULL;
+    f->numbers = f->indexes = NULL;
     f->sequences = NULL;
 }
 
@@ -176,6 +178,16 @@ static int number_all(struct ct_follow *f) {
     return status;
 }
 
+static int index_threads(struct ct_follow *f) {
+    const size_t *numbers = f->numbers + ct_trace_process_count(f->trace);
+    f->indexes = malloc((f->thread_count + 1) * sizeof *f->indexes);
+    for (size_t i = 0; f->indexes && i < f->thread_count; i++)
+        f->indexes[i] = SIZE_MAX;
+    for (size_t i = 0; f->indexes && i < ct_trace_thread_count(f->trace); i++)
+        f->indexes[numbers[i]] = i;
+    return f->indexes ? 0 : CT_ERR_NO_MEMORY;
+}
+
 int ct_follow_look(struct ct_follow *f, bool named) {
     end_round(f);
     f->named = named;
@@ -186,6 +198,8 @@ int ct_follow_look(struct ct_follow *f, bool named) {
         status = ct_facts_load(&f->facts, f->trace);
     if (!status)
         status = number_all(f);
+    if (!status)
+        status = index_threads(f);
     return status;
 }
 
@@ -208,6 +222,14 @@ int ct_follow_events(struct ct_follow *f, uint64_t until_ns,
 
 /* ---- what is known ---- */
 
+struct ct_trace *ct_follow_trace(const struct ct_follow *f) {
+    return f->trace;
+}
+
+const size_t *ct_follow_indexes(const struct ct_follow *f) {
+    return f->indexes;
+}
+
 size_t ct_follow_process_count(const struct ct_follow *f) {
     return f->process_count;
 }
@@ -225,11 +247,8 @@ const struct ct_follow_thread *ct_follow_thread_at(const struct ct_follow *f, si
 }
 
 uint64_t ct_follow_thread_end(const struct ct_follow *f, size_t thread, uint64_t last_ns, size_t open_frames) {
-    size_t processes = f->trace ? ct_trace_process_count(f->trace) : 0;
-    for (size_t i = 0; f->trace && i < ct_trace_thread_count(f->trace); i++)
-        if (f->numbers[processes + i] == thread)
-            return ct_facts_thread_end(&f->facts, f->trace, i, last_ns, open_frames);
-    return last_ns;
+    size_t index = f->indexes && thread < f->thread_count ? f->indexes[thread] : SIZE_MAX;
+    return index == SIZE_MAX ? last_ns : ct_facts_thread_end(&f->facts, f->trace, index, last_ns, open_frames);
 }
 
 /* ---- names ---- */

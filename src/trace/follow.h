@@ -45,6 +45,10 @@ size_t ct_follow_process_count(const struct ct_follow *follow);
 const struct ct_follow_process *ct_follow_process_at(const struct ct_follow *follow, size_t process);
 size_t ct_follow_thread_count(const struct ct_follow *follow);
 const struct ct_follow_thread *ct_follow_thread_at(const struct ct_follow *follow, size_t thread);
+/* What was looked at: valid in this round. NULL: nothing was there. */
+struct ct_trace *ct_follow_trace(const struct ct_follow *follow);
+/* By our number of a thread: its index in that trace, SIZE_MAX where it is not there. */
+const size_t *ct_follow_indexes(const struct ct_follow *follow);
 /* As ct_facts_thread_end, from what is known in this round. */
 uint64_t ct_follow_thread_end(const struct ct_follow *follow, size_t thread, uint64_t last_ns, size_t open_frames);
 /* Valid until the next call for the process. NULL: not known (yet). */

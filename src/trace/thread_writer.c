@@ -206,6 +206,11 @@ void ct_thread_writer_link(struct ct_thread_writer *writer, uint64_t index_seq, 
         write_links(writer);
 }
 
+void ct_thread_writer_put_links(struct ct_thread_writer *writer) {
+    if (writer->link_count)
+        write_links(writer);
+}
+
 int ct_thread_writer_flush(struct ct_thread_writer *writer) {
     /* A thread that has become quiet borrows a smaller buffer next time. */
     if (writer->size_class && writer->used < writer->room / 4)

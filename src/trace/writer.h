@@ -63,9 +63,10 @@ void ct_thread_writer_hurry(struct ct_thread_writer *writer, bool hurry);
  * others: the first failure is kept, and after it events are dropped. The file ends with a whole event. */
 int ct_thread_writer_flush(struct ct_thread_writer *writer);
 /* The event at that position of the thread (counted from the beginning of the recording) has a detail record. May be
- * called long after the event was written, in any order; the link is in the file when the writer is closed, at the
- * latest. */
+ * called long after the event was written, in any order; the link is in the file after ct_thread_writer_put_links, or
+ * when the writer is closed, at the latest. */
 void ct_thread_writer_link(struct ct_thread_writer *writer, uint64_t index_seq, uint32_t detail_seq);
+void ct_thread_writer_put_links(struct ct_thread_writer *writer);
 int ct_thread_writer_error(const struct ct_thread_writer *writer);       /* errno of the failure, 0: none */
 uint64_t ct_thread_writer_events(const struct ct_thread_writer *writer); /* committed */
 /* Of these, not in the file after a failure. */

@@ -271,6 +271,34 @@ class Tail(unittest.TestCase):
         self.assertIn("the recorder was killed", tail.errors)
         os.kill(self.pid, signal.SIGKILL)
 
+    def test_values(self):
+        """Results, of calls that ended a while ago and of the last ones. next_letter returns the letter."""
+        self.record("--detail", "always")
+        given = r"next_letter(\(\))? = (97|0x61)\b"
+        where = self.tail("--all", "--args", "--where", "function = next_letter and result = 97")
+        every = self.tail("--all", "--args", "--only", "next_letter")
+        self.recorder.tell("a")
+        where.until(given)
+        every.until(given)
+        self.assertNotIn("in main > step_w", where.seen)
+        self.recorder.tell("bwa")
+        where.until(r"next_letter.*in .*main > step_w$")
+        self.finish(where, every)
+        self.assertEqual(len(re.findall(given, where.seen)), 2, where.seen)
+        self.assertEqual(len(self.calls(where)), 2)
+        self.assertEqual(len(re.findall(r"next_letter(\(\))? = ", every.seen)), 5, every.seen)
+
+    def test_no_values(self):
+        self.record()
+        for word in ("--args", "--where=result < 0"):
+            done = run("tail", str(self.pid), word)
+            self.assertEqual((done.returncode, done.stdout), (69, ""))
+            self.assertIn("recorded with --detail always, and process %d is not" % self.pid, done.stderr)
+        done = run("tail", str(self.pid), "--where", "rezult < 0")
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("did you mean result?", done.stderr)
+        self.finish()
+
     def test_mistakes(self):
         with driver.target("sleep", "60") as process:
             done = run("tail", str(process.pid))
@@ -280,9 +308,7 @@ class Tail(unittest.TestCase):
         self.assertEqual(run("tail").returncode, 64)
         self.assertEqual(run("tail", "one").returncode, 64)
         self.assertEqual(run("tail", "1", "--from", "noon").returncode, 64)
-        done = run("tail", "1", "--where", "result < 0")
-        self.assertEqual(done.returncode, 64)
-        self.assertIn("tail knows no arguments and results", done.stderr)
+        self.assertEqual(run("tail", "1", "--where", "result <").returncode, 64)
         done = run("tail", "--kind", "exeption", "1")
         self.assertEqual(done.returncode, 64)
         self.assertIn("did you mean exception?", done.stderr)
