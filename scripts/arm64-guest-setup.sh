@@ -66,8 +66,11 @@ make_first() {
 #!/bin/busybox sh
 busybox mount -t devtmpfs dev /dev
 busybox mount -t proc proc /proc
-for name in virtio virtio_ring virtio_pci_modern_dev virtio_pci_legacy_dev virtio_pci virtio_blk; do
-    busybox insmod /modules/$name.ko
+# Which module needs which one changes with kernels: what fails is tried again after the others.
+for round in 1 2 3 4; do
+    for module in /modules/*.ko; do
+        busybox insmod $module 2>/dev/null
+    done
 done
 n=0
 until [ -b /dev/vda ] && [ -b /dev/vdb ]; do
