@@ -244,14 +244,11 @@ static uint64_t clone_something(struct stalk_thread *t) {
     case __NR_clone:
         flags = r[ARG0];
         break;
-    case __NR_clone3: {
-        uint64_t args[8] = {0};
-        if (ct_os_peek(r[ARG0], args, sizeof args))
+    case __NR_clone3: /* struct clone_args: the first and the eighth of its words */
+        if (ct_os_peek(r[ARG0], &flags, sizeof flags) ||
+            ct_os_peek(r[ARG0] + 7 * sizeof flags, &thread_pointer, sizeof thread_pointer))
             return t->area->target;
-        flags = args[0];
-        thread_pointer = args[7];
         break;
-    }
 #ifdef __NR_vfork
     case __NR_vfork:
         flags = CLONE_VM | CLONE_VFORK;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "isa/machine.h"
 #include "plan/target_internal.h"
 
 #define MIB   (1ull << 20)
@@ -29,7 +30,7 @@ static uint64_t find(const struct space *s, uint64_t start, uint64_t end, uint64
     if (!at)
         return 0;
     assert_int_equal(at % 4096, 0);
-    assert_true(at >= MIB && at + size <= 0x7ffffffff000ull);
+    assert_true(at >= MIB && at + size <= ct_machine_host()->address_limit);
     assert_true(end - at <= REACH || at >= end);
     assert_true(at + size - start <= REACH || at < start);
     for (size_t i = 0; i < s->count; i++)

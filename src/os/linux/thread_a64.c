@@ -71,15 +71,15 @@ static uint64_t jump_guard;
  * none. */
 void ct_os_learn_jumps(void) {
     enum { ENTRIES = 64, RANDOM = 25, GUARD = 8 };
-    uint64_t vector[2 * ENTRIES] = {0};
+    uint64_t vector[2 * ENTRIES];
     long fd = syscall4(__NR_openat, AT_FDCWD, "/proc/self/auxv", O_RDONLY | O_CLOEXEC, 0);
     if (failed(fd))
         return;
-    (void)syscall3(__NR_read, fd, vector, sizeof vector - 2 * sizeof *vector);
+    long size = syscall3(__NR_read, fd, vector, sizeof vector);
     (void)syscall1(__NR_close, fd);
-    for (unsigned i = 0; vector[2 * i]; i++)
-        if (vector[2 * i] == RANDOM)
-            (void)ct_os_peek(vector[2 * i + 1] + GUARD, &jump_guard, sizeof jump_guard);
+    for (long i = 0; !failed(size) && i + 1 < size / (long)sizeof *vector; i += 2)
+        if (vector[i] == RANDOM)
+            (void)ct_os_peek(vector[i + 1] + GUARD, &jump_guard, sizeof jump_guard);
 }
 
 static bool is_near(uint64_t a, uint64_t b) {
