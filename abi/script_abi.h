@@ -18,6 +18,7 @@
 #ifndef CT_ABI_SCRIPT_H
 #define CT_ABI_SCRIPT_H
 
+#include "abi/stalk_abi.h"
 #include <stdint.h>
 
 #define CT_SCRIPT_SLOTS     256u
@@ -96,5 +97,51 @@ struct ct_script_shared {
     uint64_t on_enter, on_leave, callback_entry, make_worker;
     struct ct_script_slot slots[CT_SCRIPT_SLOTS];
 };
+
+/* ---- the Stalker: at this distance from struct ct_script_shared ---- */
+
+#define CT_SCRIPT_STALK_AT ((sizeof(struct ct_script_shared) + 63) & ~63ull)
+#define CT_SCRIPT_EXCLUDED 4096u
+
+enum ct_script_stalk_command {
+    CT_SCRIPT_STALK_FOLLOW = 1, /* thread `tid`, which is stopped at `pc`: it goes on at the new pc, with `block` */
+    CT_SCRIPT_STALK_FOLLOW_ME,  /* the calling thread, which waits in a callback */
+    CT_SCRIPT_STALK_UNFOLLOW,   /* thread `tid`, stopped at `pc`: it goes on at the new pc */
+    CT_SCRIPT_STALK_END,        /* nobody is followed or in our code: free everything */
+    CT_SCRIPT_STALK_EXCLUDE,    /* `start`, `size` */
+    CT_SCRIPT_STALK_INVALIDATE, /* code at `start` has changed */
+};
+
+/* Events of one thread, or counts of its calls: struct ct_stalker_event, struct ct_stalker_call_count. */
+struct ct_script_batch {
+    uint64_t bytes; /* with this header; 0: nothing more up to the end of the ring */
+    int32_t tid;
+    uint32_t count, summary;
+    uint32_t ready; /* agent, last */
+};
+
+struct ct_script_stalk {
+    uint64_t run; /* agent: the function that takes commands */
+    /* controller: a command's arguments; both: its results */
+    uint64_t functions[CT_STALK_FUNCTIONS]; /* CT_STALK_FUNCTION_LIST */
+    uint32_t mask, summary;
+    int32_t trust;
+    uint32_t queue_capacity, drain_interval_ms;
+    int32_t tid, status;
+    uint32_t inside; /* of UNFOLLOW: the thread has yet to leave our code */
+    uint64_t pc, block, thread_pointer, start, size;
+    uint32_t followed, made; /* agent: threads that are followed; is there a Stalker? */
+    uint64_t left;           /* agent: threads that could not be followed to their end */
+    uint32_t excluded_count, reserved;
+    uint64_t excluded[CT_SCRIPT_EXCLUDED][2]; /* controller: before the Stalker is made */
+    /* The ring: positions count on, and are taken modulo its size. */
+    uint32_t lock, reserved1; /* agent */
+    uint64_t head, lost;      /* agent */
+    uint64_t tail;            /* controller */
+};
+
+#define CT_SCRIPT_RING_AT ((sizeof(struct ct_script_stalk) + 63) & ~63ull) /* from struct ct_script_stalk on */
+#define CT_SCRIPT_RING    (32ull << 20)
+#define CT_SCRIPT_EXTRA   (CT_SCRIPT_STALK_AT + CT_SCRIPT_RING_AT + CT_SCRIPT_RING)
 
 #endif

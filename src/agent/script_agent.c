@@ -7,6 +7,7 @@
  * else as usual. A thread that waits looks whether the controller lives, and how long it has waited. */
 #include "agent/script_agent.h"
 #include "agent/agent_lane.h"
+#include "agent/script_stalk.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -385,5 +386,6 @@ uint64_t ct_script_agent_run(struct ct_boot *boot) {
     runtime = (struct ct_runtime *)boot->runtime;
     runtime->reports_stacks = 0; /* nobody reads the lane */
     ct_script_vectors = runtime->vectors;
+    ct_script_stalk_open(shared, boot);
     return result;
 }

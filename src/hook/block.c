@@ -210,6 +210,7 @@ static void begin_thread(struct ct_block *b, int tid, uint64_t thread_pointer) {
     b->clones = b->parted = 0;
     b->masked = 0;
     b->borrows = b->script_work = 0;
+    b->goes_through = 0;
     b->interrupted_count = b->exposed_count = 0;
     b->home_low = b->home_high = 0;
     b->top = b->base + 1;

@@ -20,6 +20,14 @@ static inline uint64_t ct_frame_of_return(uint64_t slot) {
     return *(const uint64_t *)slot;
 }
 
+static inline uint64_t *ct_frame_stub_word(uint64_t slot) {
+    return (uint64_t *)slot - 1;
+}
+
+static inline uint64_t ct_frame_body(uint64_t stub) {
+    return *(const uint64_t *)(stub + CT_AFTER_TO_BODY);
+}
+
 /* Of programs that do not ask for 52-bit addresses. */
 static inline uint64_t ct_frame_plain(uint64_t address) {
     return address & ((UINT64_C(1) << 48) - 1);

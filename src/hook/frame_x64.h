@@ -49,6 +49,16 @@ static inline uint64_t *ct_frame_argument(uint64_t slot, struct ct_special_frame
     }
 }
 
+/* Of a call with a listener: the word that says where the stub goes on when the call is observed. */
+static inline uint64_t *ct_frame_stub_word(uint64_t slot) {
+    return (uint64_t *)slot - 1;
+}
+
+/* Where the body is that the stub calls. */
+static inline uint64_t ct_frame_body(uint64_t stub) {
+    return stub + CT_AFTER_TO_RESUME + (uint64_t)(int64_t) * (const int32_t *)(stub + CT_AFTER_TO_BODY_REL);
+}
+
 static inline uint64_t ct_frame_slot(uint64_t place, uint64_t sp) {
     (void)sp;
     return place;

@@ -446,6 +446,17 @@ static void notify_listener(struct ct_block *b, bool returning, struct ct_cpu_co
     e->data = call.data;
 }
 
+/* The frame of a call's stub has the stub's address below the slot (stubs_<isa>.S). */
+static uint64_t go_through(struct ct_block *b, uint64_t slot, uint64_t stub, uint64_t go) {
+    if (!b->goes_through)
+        return go;
+    if (go == CT_GO_OBSERVED)
+        *ct_frame_stub_word(slot) = b->runtime->go_through(b, stub);
+    else
+        go = b->runtime->go_through(b, ct_frame_body(stub));
+    return go;
+}
+
 uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub) {
     struct ct_block *b = ct_block_current();
     if (!b || b->detached)
@@ -474,7 +485,7 @@ uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stu
     if (hook->special == CT_SPECIAL_CLONE || hook->special == CT_SPECIAL_CLONES)
         before_thread(b, slot, arguments);
     act_on_special(b, hook->special, slot, arguments);
-    return go;
+    return go_through(b, slot, stub, go);
 }
 
 uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot) {
@@ -494,7 +505,7 @@ uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot) {
         else
             notify_listener(b, true, cpu, &found, depth);
     }
-    return found.ret;
+    return b->goes_through ? b->runtime->go_through(b, found.ret) : found.ret;
 }
 
 /* execve(path ...), execveat(descriptor, path ...), fexecve(descriptor ...). */

@@ -220,6 +220,7 @@ struct ct_block {
     uint32_t exposed_count, exposed_limit;
     struct ct_exposed *exposed;
     uint64_t former_pointer; /* the thread pointer of the ended thread, once another one has it */
+    uint64_t goes_through;   /* not 0: runtime->go_through says where the thread goes after this callback */
     uint32_t script_work;    /* agent/script_agent.c: slot of the work that the thread does, from 1; 0: none */
 };
 
@@ -259,6 +260,8 @@ struct ct_runtime {
     bool (*holds_stubs)(uint64_t at, uint64_t size);
     /* A function of the unwinder that the program uses; NULL until known. */
     uint64_t (*get_cfa)(void *context);
+    /* Where a thread goes that was to go on at `to` after a callback. */
+    uint64_t (*go_through)(struct ct_block *b, uint64_t to);
     /* Functions of the program that code of ours has called, and that have not returned: our memory must stay. */
     uint32_t inside;
 };

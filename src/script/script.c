@@ -35,6 +35,7 @@ static struct ct_script *create(const struct ct_script_options *options) {
         memcpy(&s->options, options, options->size < sizeof *options ? options->size : sizeof *options);
     s->lane.fd = -1;
     s->exit_status = -1;
+    s->trust = 1;
     pthread_mutex_init(&s->work, NULL);
     pthread_mutex_init(&s->slots, NULL);
     pthread_mutex_init(&s->text, NULL);
@@ -142,6 +143,7 @@ int ct_script_get_state(struct ct_script *s, struct ct_script_state *out) {
         .pid = s->pid,
         .timeouts = __atomic_load_n(&s->shared->timeouts, __ATOMIC_RELAXED),
         .unserved = __atomic_load_n(&s->shared->unserved, __ATOMIC_RELAXED),
+        .lost_events = ct_script_lost_events(s),
         .hooks = s->hooked_count,
         .main_base = s->main_base,
     };

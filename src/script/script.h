@@ -54,6 +54,9 @@ int ct_script_close(struct ct_script *s);
 /* From now on ct_script_wait and ct_script_run return CT_ERR_NOT_FOUND at once. Threads that wait go on unchanged. */
 void ct_script_shut(struct ct_script *s);
 
+/* Another time limit, from now on. 0: as at the start. */
+int ct_script_set_timeout(struct ct_script *s, uint32_t timeout_ms);
+
 /* The sentence for what failed last, on any thread. The text is copied: at most `size` bytes, always ended. */
 void ct_script_error(struct ct_script *s, char *text, size_t size);
 
@@ -230,6 +233,9 @@ struct ct_script_request {
         uint64_t pc, flags;
     } cpu;
 };
+/* The registers of a thread that does not wait for us, in `cpu` of *out, and its tid; it is stopped for the moment. */
+int ct_script_registers(struct ct_script *s, int32_t tid, struct ct_script_request *out);
+
 /* Waits for the next request, and takes it: it must be answered. Several threads may wait; each request goes to one.
  * Requests that work has caused (parent) go to the ct_script_run that did it, and never here. 0; CT_ERR_TIMEOUT (after
  * timeout_ms; 0: looks only; UINT32_MAX: for ever); CT_ERR_NOT_FOUND: ct_script_shut, or after CT_SCRIPT_GONE.

@@ -120,7 +120,7 @@ static void drop_plans(struct ct_script *s) {
 
 static int inject(struct ct_script *s) {
     const struct ct_injection_options options = {
-        .lane = {.index_memory = INDEX_MEMORY, .extra = sizeof(struct ct_script_shared)},
+        .lane = {.index_memory = INDEX_MEMORY, .extra = CT_SCRIPT_EXTRA},
         .agent = ct_script_agent_image,
         .dormant = true,
         .max_depth = MAX_DEPTH,
@@ -152,13 +152,20 @@ static uint64_t counts_of(const struct ct_script *s, uint64_t us) {
     return (uint64_t)(ct_clock_hz(&s->clock) / 1e6 * (double)us);
 }
 
+int ct_script_set_timeout(struct ct_script *s, uint32_t timeout_ms) {
+    uint64_t first = s->options.timeout_ms ? s->options.timeout_ms : LIMIT_MS;
+    uint64_t counts = counts_of(s, 1000ull * (timeout_ms ? timeout_ms : first));
+    __atomic_store_n(&s->shared->limit_counts, counts, __ATOMIC_RELEASE);
+    return 0;
+}
+
 static void open_shared(struct ct_script *s) {
     const struct ct_script_options *o = &s->options;
     while (ct_clock_now() - s->clock.first.ns < CLOCK_NS)
         usleep(500);
     ct_clock_calibrate(&s->clock);
     s->shared = (struct ct_script_shared *)s->lane.extra;
-    s->shared->limit_counts = counts_of(s, 1000ull * (o->timeout_ms ? o->timeout_ms : LIMIT_MS));
+    (void)ct_script_set_timeout(s, 0);
     s->shared->spin_counts = o->spin_us == UINT32_MAX ? 0 : counts_of(s, o->spin_us ? o->spin_us : SPIN_US);
     __atomic_store_n(&s->shared->open, 1, __ATOMIC_RELEASE);
 }
@@ -291,6 +298,8 @@ int ct_script_leave(struct ct_script *s, bool *clean) {
     if (status)
         return status;
     ct_remote_limit(s->remote, CT_SCRIPT_STILL_MS, NULL, NULL);
+    if (s->shared)
+        (void)ct_script_stalk_leave(s); /* what fails keeps our memory in the target */
     status = ct_eject_open_at(&e, s->remote, s->injection.boot, &recorded);
     if (status == CT_ERR_NOT_FOUND) {
         *clean = true;

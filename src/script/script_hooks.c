@@ -161,6 +161,9 @@ static int apply(struct ct_script *s, const struct change *c, bool back) {
         return status;
     ct_remote_limit(s->remote, CT_SCRIPT_STILL_MS, NULL, NULL);
     status = back ? ct_rehook_put_back(&r) : ct_rehook_take_out(&r);
+    for (size_t i = 0; i < c->count; i++)
+        if (c->done[i])
+            (void)ct_script_code_changed(s, c->hooks[i]->plan.function);
     ct_remote_limit(s->remote, 0, NULL, NULL);
     ct_script_go_on(s, was);
     for (size_t i = 0; i < c->count; i++) {

@@ -64,6 +64,11 @@ struct ct_script {
     uint32_t shut, gone;               /* atomic: enum ct_script_life of the end, in `gone` */
     bool told_gone;                    /* under `slots` */
     int exit_status;
+    /* the Stalker */
+    int32_t trust;
+    uint32_t queue_capacity, drain_interval_ms, excluded_count;
+    uint64_t tail, batch_bytes, lost_told; /* of the ring of events; under `slots`, as is: */
+    bool told_events;
     pthread_t service;
     bool serving;
     uint32_t stop_service;
@@ -111,6 +116,16 @@ int ct_script_outer_tid(const struct ct_script *s, int tid);
 
 /* Makes it, at the first call. The request is its slot's. */
 int ct_script_worker(struct ct_script *s, struct ct_script_request *request);
+
+/* ---- the Stalker (script_stalk.c) ---- */
+
+/* Lets all threads go, and frees the Stalker. The target is stopped, and is again afterwards. */
+int ct_script_stalk_leave(struct ct_script *s);
+/* Code was changed while the target is stopped. */
+int ct_script_code_changed(struct ct_script *s, uint64_t address);
+/* Are there events that nobody was told of? */
+bool ct_script_has_events(struct ct_script *s);
+uint64_t ct_script_lost_events(struct ct_script *s);
 
 /* ---- what is in the target (script_lists.c) ---- */
 

@@ -197,3 +197,35 @@ int ct_script_backtrace(struct ct_script *s, uint32_t slot, int32_t tid, bool fu
     pthread_mutex_unlock(&s->work);
     return count;
 }
+
+/* ---- registers ---- */
+
+static int registers_of(struct ct_script *s, int32_t tid, struct ct_script_request *out) {
+    uint64_t words[CT_REMOTE_CPU_WORDS] = {0};
+    struct ct_remote_cpu cpu;
+    int status = CT_ERR_NOT_FOUND;
+    for (size_t i = 0; i < ct_remote_thread_count(s->remote); i++)
+        if (ct_remote_thread_tid(s->remote, i) == tid)
+            status = ct_remote_get_cpus(s->remote, i, 1, &cpu);
+    if (status)
+        return ct_script_fail(s, status, "there is no thread %d", tid);
+    size_t general = ct_remote_cpu_list(&cpu, words) - 2;
+    for (size_t i = 0; i < general; i++)
+        *(i < 16 ? &out->cpu.gpr[i] : &out->cpu.more[i - 16]) = words[i];
+    out->cpu.pc = words[general];
+    out->cpu.flags = words[general + 1];
+    return 0;
+}
+
+int ct_script_registers(struct ct_script *s, int32_t tid, struct ct_script_request *out) {
+    bool was;
+    *out = (struct ct_script_request){.slot = CT_SCRIPT_NO_SLOT, .parent = CT_SCRIPT_NO_SLOT, .tid = tid};
+    pthread_mutex_lock(&s->work);
+    int status = ct_script_stop(s, &was);
+    if (!status) {
+        status = registers_of(s, tid, out);
+        ct_script_go_on(s, was);
+    }
+    pthread_mutex_unlock(&s->work);
+    return status;
+}

@@ -148,6 +148,11 @@ int ct_script_wait(struct ct_script *s, uint32_t timeout_ms, struct ct_script_re
             return tell_end(s, request) ? 0 : CT_ERR_NOT_FOUND;
         if (ct_script_take(s, 0, request))
             return 0;
+        if (ct_script_has_events(s)) {
+            *request = (struct ct_script_request){
+                .slot = CT_SCRIPT_NO_SLOT, .parent = CT_SCRIPT_NO_SLOT, .kind = CT_SCRIPT_EVENTS, .tid = s->pid};
+            return 0;
+        }
         uint64_t spent = (ct_clock_now() - since) / 1000000;
         if (timeout_ms != UINT32_MAX && spent >= timeout_ms)
             return CT_ERR_TIMEOUT;

@@ -123,9 +123,10 @@ static void *serve_all(void *arg) {
 
 static void begin_server(struct server *v, const struct target *t, const struct ct_script_options *options,
                          void (*serve)(struct server *server, struct ct_script_request *request)) {
+    static const struct ct_script_options patient = {.size = sizeof patient, .timeout_ms = 30000};
     char error[512] = "";
     *v = (struct server){.serve = serve, .target = t};
-    if (ct_script_attach(&v->script, t->pid, options, error, sizeof error))
+    if (ct_script_attach(&v->script, t->pid, options ? options : &patient, error, sizeof error))
         fail_msg("%s", error);
     assert_int_equal(pthread_create(&v->thread, NULL, serve_all, v), 0);
 }
@@ -630,6 +631,132 @@ static void refuses_what_cannot_be(void **state) {
     end_target(&t);
 }
 
+/* ---- the Stalker ---- */
+
+struct counts {
+    uint64_t calls, returns, others, inner, lost;
+};
+
+static void take_events(struct server *v, struct counts *c, uint64_t inner) {
+    struct ct_script_events e;
+    while (!ct_script_events(v->script, &e)) {
+        const struct ct_script_event *event = e.data;
+        const struct ct_script_call_count *count = e.data;
+        for (size_t i = 0; i < e.count && !e.summary; i++) {
+            c->calls += event[i].kind == CT_SCRIPT_EVENT_CALL;
+            c->returns += event[i].kind == CT_SCRIPT_EVENT_RET;
+            c->inner += event[i].kind == CT_SCRIPT_EVENT_CALL && event[i].target == inner;
+        }
+        for (size_t i = 0; i < e.count && e.summary; i++) {
+            c->calls += count[i].count;
+            c->inner += count[i].target == inner ? count[i].count : 0;
+        }
+        c->lost += e.lost;
+        ct_script_events_done(v->script, &e);
+    }
+}
+
+static void leave_alone(struct server *v, struct ct_script_request *r) {
+    if (r->kind != CT_SCRIPT_EVENTS)
+        (void)ct_script_answer(v->script, r, false);
+}
+
+static void follows_a_thread(void **state) {
+    struct target t;
+    struct server v;
+    struct counts c = {0};
+    char line[128];
+    (void)state;
+    start_target(&t);
+    ask_line(&t, line, sizeof line, "outer 1");
+    char *before = read_maps(t.pid);
+    begin_server(&v, &t, NULL, leave_alone);
+    for (uint32_t summary = 0; summary < 2; summary++) {
+        const struct ct_script_follow what = {.mask = CT_SCRIPT_EVENT_CALL | CT_SCRIPT_EVENT_RET, .summary = summary};
+        c = (struct counts){0};
+        assert_int_equal(ct_script_follow(v.script, NULL, t.pid, &what), 0);
+        assert_int_equal(ct_script_follow(v.script, NULL, t.pid, &what), CT_ERR_BAD_STATE);
+        for (int i = 0; i < 100; i++) {
+            ask_line(&t, line, sizeof line, "outer 4");
+            assert_string_equal(line, "10");
+        }
+        assert_int_equal(ct_script_unfollow(v.script, NULL, t.pid), 0);
+        take_events(&v, &c, t.inner);
+        assert_int_equal(c.inner, 100);
+        assert_true(c.calls > 1000);
+        assert_int_equal(c.lost, 0);
+        assert_true(summary || c.returns > 1000);
+    }
+    end_server(&v);
+    char *after = read_maps(t.pid);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+    ask_line(&t, line, sizeof line, "outer 4");
+    assert_string_equal(line, "10");
+    end_target(&t);
+}
+
+static void follow_in_call(struct server *v, struct ct_script_request *r) {
+    const struct ct_script_follow what = {.mask = CT_SCRIPT_EVENT_CALL};
+    if (r->kind == CT_SCRIPT_EVENTS)
+        return;
+    if (r->kind == CT_SCRIPT_ENTER)
+        v->failures += ct_script_follow(v->script, r, 0, &what) != 0;
+    else
+        v->failures += ct_script_unfollow(v->script, r, 0) != 0;
+    v->failures += ct_script_answer(v->script, r, false) != 0;
+}
+
+static void follows_a_call(void **state) {
+    struct target t;
+    struct server v;
+    struct counts c = {0};
+    char line[128];
+    (void)state;
+    start_target(&t);
+    begin_server(&v, &t, NULL, follow_in_call);
+    hook(&v, t.outer, CT_SCRIPT_ON_ENTER | CT_SCRIPT_ON_LEAVE);
+    for (int i = 0; i < 20; i++) {
+        ask_line(&t, line, sizeof line, "outer 4");
+        assert_string_equal(line, "10");
+    }
+    take_events(&v, &c, t.inner);
+    assert_int_equal(c.inner, 20);
+    assert_int_equal(v.enters, 20);
+    assert_int_equal(v.leaves, 20);
+    end_server(&v);
+    assert_int_equal(v.failures, 0);
+    ask_line(&t, line, sizeof line, "threads 4 50");
+    assert_string_equal(line, "wrong 0");
+    end_target(&t);
+}
+
+static void follows_threads_until_the_end(void **state) {
+    struct target t;
+    struct server v;
+    char line[128];
+    struct ct_script_thread *threads;
+    size_t count;
+    int followed = 0;
+    (void)state;
+    start_target(&t);
+    begin_server(&v, &t, NULL, leave_alone);
+    hook(&v, t.inner, CT_SCRIPT_ON_ENTER);
+    tell(&t, "threads 6 2000");
+    usleep(20000);
+    const struct ct_script_follow what = {.mask = CT_SCRIPT_EVENT_CALL};
+    assert_int_equal(ct_script_threads(v.script, &threads, &count), 0);
+    for (size_t i = 0; i < count; i++)
+        followed += !ct_script_follow(v.script, NULL, threads[i].tid, &what);
+    free(threads);
+    assert_true(followed > 1);
+    end_server(&v);
+    hear(&t, line, sizeof line);
+    assert_string_equal(line, "wrong 0");
+    end_target(&t);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_arguments_and_result),
@@ -646,6 +773,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(calls_outside_of_callbacks),
         cmocka_unit_test(lists_what_is_there),
         cmocka_unit_test(refuses_what_cannot_be),
+        cmocka_unit_test(follows_a_thread),
+        cmocka_unit_test(follows_a_call),
+        cmocka_unit_test(follows_threads_until_the_end),
     };
     (void)argc;
     program = argv[1];
