@@ -45,7 +45,8 @@ async function every (client) {
 const about = (version = VERSION) => ({
   'io.modelcontextprotocol/protocolVersion': version, 'io.modelcontextprotocol/clientCapabilities': {}
 })
-const message = (method, params = {}, meta = about()) => ({ jsonrpc: '2.0', id: 7, method, params: { ...params, _meta: meta } })
+const message = (method, params = {}, meta = about()) =>
+  ({ jsonrpc: '2.0', id: 7, method, params: { ...params, _meta: meta } })
 const headers = (method, version = VERSION) => ({ 'MCP-Protocol-Version': version, 'Mcp-Method': method })
 
 // What the client above never does.
@@ -59,10 +60,12 @@ async function wrong (url, token) {
   const found = await (await send(message('server/discover'), headers('server/discover'))).json()
   assert.deepEqual(found.result.supportedVersions, [VERSION, '2025-11-25', '2025-06-18'])
   assert.equal(found.result.resultType, 'complete')
-  assert.equal(await code(message('tools/list', {}, about('2099-01-01')), headers('tools/list', '2099-01-01'), 400), -32022)
+  const later = '2099-01-01'
+  assert.equal(await code(message('tools/list', {}, about(later)), headers('tools/list', later), 400), -32022)
   assert.equal(await code(message('tools/list'), headers('tools/call'), 400), -32020)
   assert.equal(await code(message('tools/list'), { 'Mcp-Method': 'tools/list' }, 400), -32020)
-  assert.equal(await code(message('tools/call', { name: 'sql' }), { ...headers('tools/call'), 'Mcp-Name': 'diff' }, 400), -32020)
+  const named = { ...headers('tools/call'), 'Mcp-Name': 'diff' }
+  assert.equal(await code(message('tools/call', { name: 'sql' }), named, 400), -32020)
   assert.equal(await code(message('ping'), headers('ping'), 404), -32601)
   const bare = { 'io.modelcontextprotocol/protocolVersion': VERSION }
   assert.equal(await code(message('tools/list', {}, bare), headers('tools/list'), 200), -32602)
@@ -74,7 +77,8 @@ await every(lines)
 console.log(`${VERSION} over lines: right`)
 const { server, url, token } = await startServer(contrail, directory)
 const http = newClient()
-await http.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers: { Authorization: token } } }))
+const requestInit = { headers: { Authorization: token } }
+await http.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }))
 await every(http)
 await wrong(url, token)
 server.kill()

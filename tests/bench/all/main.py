@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 
+import asking
 import following
 import measure
 import peers
@@ -25,7 +26,7 @@ import svg
 
 GROUPS = {"sustained": recording.sustained, "programs": recording.programs, "rate": recording.rate,
           "throw": recording.throws, "stalk": following.following, "start": starting.starting,
-          "reading": reading.reading, "series": series.series, "peers": peers.peers}
+          "reading": reading.reading, "asking": asking.asking, "series": series.series, "peers": peers.peers}
 
 
 def commit():

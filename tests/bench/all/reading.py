@@ -5,9 +5,9 @@ import os
 import measure
 
 
-def large_trace(bench, millions):
+def large_trace(bench, millions, name="large"):
     """Where a trace of this many million events is."""
-    place = os.path.join(bench.directory, "large")
+    place = os.path.join(bench.directory, name)
     bench.output([bench.tool, "spawn", "--quiet", "--lossless", "--detail", "off", "--only", "calls", "--output", place,
                   "--", bench.bench_program("calls"), "deep", str(millions / 2)])
     return os.path.join(place, os.listdir(place)[0])
