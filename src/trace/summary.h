@@ -48,6 +48,10 @@ int ct_summary_create(struct ct_place *place, const char *name);
  * small for one. */
 int ct_summary_write(struct ct_trace *trace, size_t thread, const struct ct_facts *facts, int fd);
 void ct_summary_close(struct ct_summary *summary);
+/* For other files that are made from the events of a thread: what changes when the files, the gaps or the symbols do;
+ * and the thread's directory, when it is ours, closed to others, and nobody writes the events any more; else NULL. */
+uint64_t ct_summary_identity(struct ct_trace *trace, size_t thread, const struct ct_facts *facts);
+struct ct_place *ct_summary_place(struct ct_trace *trace, size_t thread);
 
 /* ---- spans ---- */
 

@@ -279,3 +279,16 @@ void ct_summary_store(const struct ct_summary_source *source, const uint8_t *byt
         write_file(place, bytes, size);
     ct_place_drop(place);
 }
+
+/* ---- for others ---- */
+
+uint64_t ct_summary_identity(struct ct_trace *trace, size_t thread, const struct ct_facts *facts) {
+    const struct ct_summary_options options = {.facts = facts};
+    struct ct_summary_source source = {.trace = trace, .thread = thread, .options = &options};
+    return ct_summary_identify(&source) == 0 ? mix(source.files, source.facts) : 0;
+}
+
+struct ct_place *ct_summary_place(struct ct_trace *trace, size_t thread) {
+    const struct ct_summary_source source = {.trace = trace, .thread = thread};
+    return place_to_store(&source);
+}

@@ -80,7 +80,7 @@ void ct_view_answer_cells(struct ct_view_answer *a) {
     uint64_t width = ct_view_number(a, "width", 1000);
     ask.width = width < 1 ? 1 : width > CT_CELLS_WIDTH ? CT_CELLS_WIDTH : (uint32_t)width;
     read_depths(a, &ask);
-    ct_json_real(&a->json, "progress", 1);
+    ct_json_real(&a->json, "progress", ct_view_progress(a->trace));
     ct_view_put_time(a, "from", ask.from_ns);
     ct_view_put_time(a, "to", ask.to_ns);
     ct_json_begin(&a->json, "threads", '[');
@@ -186,7 +186,7 @@ void ct_view_answer_map(struct ct_view_answer *a) {
         add_thread(&m, s->trace, i);
         add_losses(&m, s, i);
     }
-    ct_json_real(&a->json, "progress", 1);
+    ct_json_real(&a->json, "progress", ct_view_progress(a->trace));
     ct_json_number(&a->json, "width", m.width);
     ct_view_put_time(a, "from", m.from_ns);
     ct_view_put_time(a, "to", m.to_ns);

@@ -7,7 +7,7 @@
 #include "view/paint.h"
 #include <stdlib.h>
 
-#define MOST_EVENTS (UINT64_C(2) << 20)  /* that are read for one thread: a tenth of a second */
+#define MOST_EVENTS (UINT64_C(3) << 19)  /* that are read for one thread: a tenth of a second */
 enum { LOOKS = 48, LOOK_EVENTS = 4096 }; /* where there are more: how many places, and events at each */
 
 /* Calls of a row that are narrower than a pixel, in the pixel where they begin. */
@@ -25,8 +25,18 @@ static uint64_t pixel_of(const struct ct_cells *c, uint64_t ns) {
     return (uint64_t)(at / (c->to_ns - c->from_ns));
 }
 
+/* Slots of a level in which one call goes on are one box. */
+static bool goes_on(const struct ct_cell_box *last, const struct ct_cell_box *box) {
+    return last->function == box->function && last->end_ns == box->start_ns && last->share == 255 &&
+           box->share == 255 && !box->calls && last->call == UINT64_MAX && box->call == UINT64_MAX;
+}
+
 static void put_box(struct ct_cells *c, uint32_t depth, const struct ct_cell_box *box) {
     struct ct_cell_row *row = &c->rows[depth - c->low];
+    if (row->count && goes_on(&row->boxes[row->count - 1], box)) {
+        row->boxes[row->count - 1].end_ns = box->end_ns;
+        return;
+    }
     if (ct_grow(&row->boxes, &row->room, row->count, sizeof *row->boxes, 32))
         row->boxes[row->count++] = *box;
     else
@@ -87,67 +97,183 @@ void ct_cells_add(struct ct_cells *c, uint32_t depth, const struct ct_cell_box *
     put_box(c, depth, box);
 }
 
-static void on_piece(void *arg, uint32_t depth, const struct ct_piece *piece) {
-    ct_cells_add(arg, depth,
-                 &(struct ct_cell_box){.start_ns = piece->from_ns,
-                                       .end_ns = piece->to_ns,
-                                       .function = piece->function,
-                                       .calls = piece->first,
-                                       .call = piece->sequence,
-                                       .share = 255});
-}
-
 static void flush_all(struct ct_cells *c) {
     for (uint32_t depth = c->low; depth <= c->high; depth++)
         if (c->mixes[depth - c->low].mix.count)
             flush(c, depth);
 }
 
-/* ---- where boxes come from ---- */
+/* ---- from the events ---- */
+
+/* A part of the viewport. */
+struct range {
+    struct ct_cells *cells;
+    struct ct_view_reader *reader;
+    uint64_t from_ns, to_ns;
+};
+
+/* What begins before the part is seen in the one before it. */
+static void on_piece(void *arg, uint32_t depth, const struct ct_piece *piece) {
+    const struct range *r = arg;
+    bool whole = r->from_ns <= r->cells->from_ns || piece->from_ns >= r->from_ns;
+    if (depth < r->cells->low || depth > r->cells->high || piece->to_ns < r->from_ns)
+        return;
+    ct_cells_add(r->cells, depth,
+                 &(struct ct_cell_box){.start_ns = whole ? piece->from_ns : r->from_ns,
+                                       .end_ns = piece->to_ns,
+                                       .function = piece->function,
+                                       .calls = whole && piece->first,
+                                       .call = piece->sequence,
+                                       .share = 255});
+}
+
+static uint64_t position(const struct range *r, uint64_t ns) {
+    return ct_summary_position(r->reader->trace, r->cells->thread, ns);
+}
+
+static int paint(const struct range *r, bool blind) {
+    return ct_paint(&(struct ct_paint){.source = r->reader->source,
+                                       .thread = r->cells->thread,
+                                       .from_ns = r->from_ns,
+                                       .to_ns = r->to_ns,
+                                       .piece = on_piece,
+                                       .blind = blind,
+                                       .arg = (void *)(uintptr_t)r});
+}
 
 /* Looks at some places, evenly over the time. */
-static int look(struct ct_cells *c, struct ct_view_reader *reader) {
-    struct ct_index *index = &reader->trace->threads[c->thread].index;
-    uint64_t step = (c->to_ns - c->from_ns) / LOOKS, seen_ns = c->from_ns;
+static int look(const struct range *r) {
+    struct ct_cells *c = r->cells;
+    struct ct_index *index = &r->reader->trace->threads[c->thread].index;
+    uint64_t step = (r->to_ns - r->from_ns) / LOOKS + 1, seen_ns = r->from_ns;
     int status = 0;
     c->sampled = true;
     for (unsigned i = 0; i < LOOKS && !status; i++) {
-        uint64_t from = c->from_ns + i * step;
-        if (from < seen_ns)
-            continue;
+        struct range part = {c, r->reader, r->from_ns + i * step, 0};
         struct atf_index_event last;
-        uint64_t first = ct_index_search(index, from), end = first + LOOK_EVENTS;
+        if (part.from_ns < seen_ns || part.from_ns >= r->to_ns)
+            continue;
+        uint64_t first = position(r, part.from_ns), end = first + LOOK_EVENTS;
         if (!ct_index_read(index, end < index->end ? end : index->end - 1, &last, 1))
             continue;
-        seen_ns = last.timestamp_ns < c->to_ns ? last.timestamp_ns : c->to_ns;
-        if (seen_ns > from)
-            status = ct_paint(&(struct ct_paint){.source = reader->source,
-                                                 .thread = c->thread,
-                                                 .from_ns = from,
-                                                 .to_ns = seen_ns,
-                                                 .piece = on_piece,
-                                                 .blind = true,
-                                                 .arg = c});
+        seen_ns = part.to_ns = last.timestamp_ns < r->to_ns ? last.timestamp_ns : r->to_ns;
+        if (part.to_ns > part.from_ns)
+            status = paint(&part, true);
     }
     return status;
 }
 
+static int draw_events(const struct range *r) {
+    struct ct_cells *c = r->cells;
+    const struct ct_trace_thread *info = ct_trace_thread_at(r->reader->trace, c->thread);
+    uint64_t first = position(r, r->from_ns), end = position(r, r->to_ns);
+    if (end > first && end - first > MOST_EVENTS)
+        return look(r);
+    /* What is open at the beginning is found by the summary, which may not be there yet. */
+    bool blind = !r->reader->source->summaries[c->thread] && first - info->first_sequence > CT_SUMMARY_LEAST;
+    c->sampled |= blind;
+    return paint(r, blind);
+}
+
+/* ---- from levels ---- */
+
+static void on_run(void *arg, uint32_t depth, const struct ct_levels_run *run) {
+    const struct range *r = arg;
+    if (run->end_ns <= r->from_ns || run->start_ns >= r->to_ns)
+        return;
+    ct_cells_add(r->cells, depth,
+                 &(struct ct_cell_box){.start_ns = run->start_ns,
+                                       .end_ns = run->end_ns,
+                                       .function = run->function,
+                                       .calls = run->calls,
+                                       .call = UINT64_MAX,
+                                       .share = run->share});
+}
+
+struct drawing {
+    struct ct_cells *cells;
+    struct ct_view_reader *reader;
+    struct ct_levels *levels;
+    uint64_t origin_ns, until_ns;
+    unsigned level;
+    uint64_t missing; /* since when no tile was there; 0: nothing is missing */
+};
+
+/* Draws what no tile has, up to here. */
+static int draw_missing(struct drawing *d, uint64_t until_ns) {
+    const struct range r = {d->cells, d->reader, d->missing, until_ns};
+    d->missing = 0;
+    return r.from_ns && r.from_ns < until_ns ? draw_events(&r) : 0;
+}
+
+static int draw_tile(struct drawing *d, uint64_t index) {
+    unsigned bits = d->level + CT_LEVELS_SLOT_BITS;
+    const struct ct_cells *c = d->cells;
+    uint64_t start = d->origin_ns + (index << bits), end = d->origin_ns + ((index + 1) << bits);
+    struct range r = {d->cells, d->reader, start > c->from_ns ? start : c->from_ns, end < c->to_ns ? end : c->to_ns};
+    bool draft = false, has = ct_levels_has(d->levels, d->level, index);
+    int status = has ? draw_missing(d, r.from_ns) : 0;
+    if (has) {
+        uint64_t all = r.to_ns;
+        r.to_ns = r.to_ns > d->until_ns ? d->until_ns : r.to_ns;
+        has = ct_levels_read(d->levels, d->level, index, c->low, c->high, on_run, &r, &draft);
+        if (has && draft && all > d->until_ns) /* nobody has the rest yet */
+            d->missing = d->until_ns > r.from_ns ? d->until_ns : r.from_ns;
+    }
+    if (!has && !d->missing)
+        d->missing = r.from_ns;
+    return status;
+}
+
+/* How many events no tile of this level has, and the number of tiles. */
+static uint64_t count_missing(const struct drawing *d, uint64_t first, uint64_t last) {
+    unsigned bits = d->level + CT_LEVELS_SLOT_BITS;
+    const struct ct_cells *c = d->cells;
+    uint64_t events = 0;
+    for (uint64_t i = first; i <= last; i++) {
+        struct range r = {d->cells, d->reader, d->origin_ns + (i << bits), d->origin_ns + ((i + 1) << bits)};
+        if (ct_levels_has(d->levels, d->level, i))
+            continue;
+        r.from_ns = r.from_ns > c->from_ns ? r.from_ns : c->from_ns;
+        r.to_ns = r.to_ns < c->to_ns ? r.to_ns : c->to_ns;
+        uint64_t from = position(&r, r.from_ns), to = position(&r, r.to_ns);
+        events += to > from ? to - from : 0;
+    }
+    return events;
+}
+
+static int draw_levels(struct drawing *d) {
+    const struct ct_cells *c = d->cells;
+    uint64_t pixel = (c->to_ns - c->from_ns) / c->width, from = c->from_ns - d->origin_ns;
+    uint64_t to = c->to_ns - d->origin_ns, first, last;
+    int status = 0;
+    while (d->level + 1 < CT_LEVELS && UINT64_C(2) << d->level <= pixel)
+        d->level++;
+    for (;; d->level++) {
+        first = from >> (d->level + CT_LEVELS_SLOT_BITS);
+        last = (to - 1) >> (d->level + CT_LEVELS_SLOT_BITS);
+        if (d->level + 1 == CT_LEVELS || first == last || count_missing(d, first, last) <= c->most_events)
+            break;
+    }
+    for (uint64_t i = first; i <= last && !status; i++)
+        status = draw_tile(d, i);
+    return status ? status : draw_missing(d, c->to_ns);
+}
+
 static int make(struct ct_cells *c, struct ct_view_reader *reader) {
-    const struct ct_trace_thread *info = ct_trace_thread_at(reader->trace, c->thread);
-    uint64_t first = ct_summary_position(reader->trace, c->thread, c->from_ns);
-    uint64_t end = ct_summary_position(reader->trace, c->thread, c->to_ns);
-    bool summary = !ct_summary_is_worth(reader->trace, info->event_count) || reader->source->summaries[c->thread];
-    if (end - first > MOST_EVENTS)
-        return look(c, reader);
-    struct ct_paint paint = {.source = reader->source,
-                             .thread = c->thread,
-                             .from_ns = c->from_ns,
-                             .to_ns = c->to_ns,
-                             .piece = on_piece,
-                             .arg = c};
-    /* What is open at the beginning is found by the summary, which is not there yet. */
-    c->sampled = paint.blind = !summary && first - info->first_sequence > MOST_EVENTS;
-    return ct_paint(&paint);
+    const struct range all = {c, reader, c->from_ns, c->to_ns};
+    struct drawing d = {.cells = c, .reader = reader, .levels = ct_view_levels(reader->of, c->thread)};
+    c->most_events = c->most_events ? c->most_events : MOST_EVENTS;
+    uint64_t first = position(&all, c->from_ns), end = position(&all, c->to_ns);
+    if (!d.levels || end - first <= c->most_events / 4)
+        return draw_events(&all);
+    pthread_mutex_lock(&d.levels->lock);
+    d.origin_ns = d.levels->origin_ns;
+    d.until_ns = d.levels->until_ns;
+    pthread_mutex_unlock(&d.levels->lock);
+    if (c->from_ns < d.origin_ns || c->to_ns <= d.origin_ns)
+        return draw_events(&all);
+    return draw_levels(&d);
 }
 
 int ct_cells_make(struct ct_cells *c, struct ct_view_reader *reader) {

@@ -22,6 +22,7 @@ struct ct_cells {
     size_t thread;
     uint64_t from_ns, to_ns;
     uint32_t width, low, high; /* pixels; depths, both included */
+    uint64_t most_events;      /* that are read instead of levels; 0: as usual */
     /* the answer */
     struct ct_cell_row {
         struct ct_cell_box *boxes;

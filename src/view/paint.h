@@ -6,6 +6,20 @@
 #include "query/source.h"
 #include "view/strips.h"
 
+/* Takes the events of a thread one by one. */
+struct ct_painter {
+    struct ct_source *source; /* may change between events, for that of a trace that has grown */
+    size_t process;
+    struct ct_frames frames;
+    struct ct_strips strips;
+    uint64_t last_ns; /* of the event before */
+};
+
+/* Zeroed, with the first two fields and the strips' callback set. */
+int ct_painter_event(struct ct_painter *painter, const struct ct_trace_event *event);
+void ct_painter_begin(struct ct_painter *painter, bool complete);
+void ct_painter_free(struct ct_painter *painter);
+
 struct ct_paint {
     struct ct_source *source;
     size_t thread;

@@ -185,6 +185,7 @@ int ct_view_open(struct ct_view **out, const struct ct_view_options *options, ch
         if (status)
             break;
         view->traces[i]->number = i;
+        status = ct_view_maker_start(view->traces[i]);
     }
     if (!status) {
         *error = 0;

@@ -44,7 +44,7 @@ static int open_reader(struct ct_view_reader *reader, char *error, size_t size) 
     reader->trace->jobs = of->view->options.jobs;
     status = ct_source_open(&reader->source, &(struct ct_source_setup){.trace = reader->trace,
                                                                        .directories = of->view->options.directories,
-                                                                       .often = true,
+                                                                       .often = !of->live,
                                                                        .poll = poll_reader,
                                                                        .poll_arg = reader});
     if (status)
@@ -54,7 +54,7 @@ static int open_reader(struct ct_view_reader *reader, char *error, size_t size) 
 
 /* The reader sees what others have computed. With the lock held. */
 static void lend_summaries(struct ct_view_trace *t, struct ct_view_reader *reader) {
-    for (size_t i = 0; i < t->summary_count && i < ct_trace_thread_count(reader->trace); i++)
+    for (size_t i = 0; i < t->shared_count && i < ct_trace_thread_count(reader->trace); i++)
         if (t->summaries[i])
             ct_source_lend(reader->source, i, t->summaries[i]);
 }
@@ -108,6 +108,37 @@ void ct_view_give(struct ct_view_reader *reader) {
     reader->taken = false;
     pthread_cond_signal(&reader->of->given_back);
     pthread_mutex_unlock(&reader->of->lock);
+}
+
+struct ct_view_reader *ct_view_reader_new(struct ct_view_trace *trace) {
+    struct ct_view_reader *reader = calloc(1, sizeof *reader);
+    if (!reader)
+        return NULL;
+    reader->of = trace;
+    if (!open_reader(reader, NULL, 0))
+        return reader;
+    free(reader);
+    return NULL;
+}
+
+void ct_view_reader_free(struct ct_view_reader *reader) {
+    if (reader)
+        close_reader(reader);
+    free(reader);
+}
+
+/* ---- what all readers share ---- */
+
+struct ct_levels *ct_view_levels(struct ct_view_trace *t, size_t thread) {
+    pthread_mutex_lock(&t->lock);
+    struct ct_levels *levels = thread < t->shared_count ? t->levels[thread] : NULL;
+    pthread_mutex_unlock(&t->lock);
+    return levels;
+}
+
+double ct_view_progress(const struct ct_view_trace *t) {
+    uint64_t made = t->made, wanted = t->wanted;
+    return wanted && made < wanted ? (double)made / (double)wanted : 1;
 }
 
 /* ---- growing ---- */
@@ -222,14 +253,18 @@ int ct_view_trace_open(struct ct_view_trace **out, struct ct_view *view, const c
 void ct_view_trace_close(struct ct_view_trace *t) {
     if (!t)
         return;
+    ct_view_maker_stop(t);
     for (struct ct_view_reader *r = t->readers, *next; r; r = next) {
         next = r->next;
         close_reader(r);
         free(r);
     }
-    for (size_t i = 0; i < t->summary_count; i++)
+    for (size_t i = 0; i < t->shared_count; i++) {
         ct_summary_close(t->summaries[i]);
+        ct_levels_free(t->levels[i]);
+    }
     free(t->summaries);
+    free(t->levels);
     ct_view_names_free(&t->names);
     pthread_cond_destroy(&t->given_back);
     pthread_mutex_destroy(&t->lock);

@@ -5,6 +5,7 @@
 #define CT_VIEW_STORE_H
 
 #include "query/source.h"
+#include "view/levels.h"
 #include "view/names.h"
 #include "view/view.h"
 #include <pthread.h>
@@ -37,7 +38,10 @@ struct ct_view_trace {
     uint64_t signature;           /* of its files then */
     /* shared by all readers */
     struct ct_summary **summaries; /* by thread; NULL: none yet */
-    size_t summary_count;
+    struct ct_levels **levels;     /* by thread; NULL: none, or none yet */
+    size_t shared_count;           /* threads that these lists have */
+    _Atomic uint64_t made, wanted; /* events that levels are made from: read, and all */
+    struct ct_view_maker *maker;
 };
 
 struct ct_view {
@@ -51,12 +55,24 @@ struct ct_view {
 int ct_view_trace_open(struct ct_view_trace **out, struct ct_view *view, const char *path, char *error, size_t size);
 void ct_view_trace_close(struct ct_view_trace *trace);
 
+/* A reader that is not one of those that requests share; close it with ct_view_reader_free. NULL: as ct_view_take. */
+struct ct_view_reader *ct_view_reader_new(struct ct_view_trace *trace);
+void ct_view_reader_free(struct ct_view_reader *reader);
 /* Waits while too many are in use. NULL: the trace cannot be opened any more, or there is no memory. */
 struct ct_view_reader *ct_view_take(struct ct_view_trace *trace);
 void ct_view_give(struct ct_view_reader *reader);
 
 /* Looks whether the trace has grown, and is still recorded; not more often than a few times a second. */
 void ct_view_look(struct ct_view_trace *trace);
+
+/* Levels of a thread; NULL: none. They live as long as the trace. */
+struct ct_levels *ct_view_levels(struct ct_view_trace *trace, size_t thread);
+/* How much of the levels has been made, from 0 to 1. */
+double ct_view_progress(const struct ct_view_trace *trace);
+
+/* Makes summaries and levels beside the requests, and continues them as the trace grows (make.c). */
+int ct_view_maker_start(struct ct_view_trace *trace);
+void ct_view_maker_stop(struct ct_view_trace *trace);
 
 uint64_t ct_view_now(void); /* nanoseconds of a clock that only goes forward */
 
