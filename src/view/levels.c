@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads levels: see levels.h.
  *
- * A tile is one LZ4 block. In it: the number of depths; for each depth how many bytes its runs have; the runs. A run is
- * the number of empty slots before it, doubled, plus one when it has several slots; the number of its function; how many
- * slots, or for a single one share and calls. Numbers have seven bits in each byte (trace/packed_block.h). */
+ * A tile is one LZ4 block. In it: the number of depths; for each depth how many bytes its runs have; the runs. A run
+ * is the number of empty slots before it, doubled, plus one when it has several slots; the number of its function; how
+ * many slots, or for a single one share and calls. Numbers have seven bits in each byte (trace/packed_block.h). */
 #include "view/levels.h"
 #include "base/grow.h"
 #include "trace/crc32.h"

@@ -2,8 +2,8 @@
 /* What is to be seen of a large thread, at every width: levels, of which each has slots twice as long as the one below.
  *
  * A slot of level L is 2^L ns long and begins at a multiple of that, counted from the beginning of the trace. For each
- * depth it has the function that covers most of the slot, how much of it, and how many calls begin in it. Slots are kept
- * in tiles, 256 of one level. A tile is there when more than CT_LEVELS_EVENTS events are in its time; where it is
+ * depth it has the function that covers most of the slot, how much of it, and how many calls begin in it. Slots are
+ * kept in tiles, 256 of one level. A tile is there when more than CT_LEVELS_EVENTS events are in its time; where it is
  * not, the events themselves are read as fast. So there are fine levels only where much happens.
  *
  * They are made in one pass over the events (levels_build.c), can be read meanwhile, and are continued when the trace

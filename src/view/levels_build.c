@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes levels: one pass over the events of a thread.
  *
- * The time is divided into regions, in which the finest level is the same: halves of tiles that are worth having, which
- * are not worth dividing further. How many events there are is known from the tables of blocks. Within a region, what is
- * seen is added to the slot of that level; a slot that is full is added to the one above, with all its functions, so
- * each level is exact. At the end of a region everything that is open has been seen up to there, and tiles that end
+ * The time is divided into regions, in which the finest level is the same: halves of tiles that are worth having,
+ * which are not worth dividing further. How many events there are is known from the tables of blocks. Within a region,
+ * what is seen is added to the slot of that level; a slot that is full is added to the one above, with all its
+ * functions, so each level is exact. At the end of a region everything that is open has been seen up to there, and tiles that end
  * there are complete. */
 #include "base/grow.h"
 #include "trace/crc32.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of levels: thread_N/levels.ctv, or in the cache where the trace is not ours to write.
  *
- * A header, tiles as they are made, the functions, the table of tiles. The header is written last; it has a checksum, as
- * have tables and each tile, and the identity of the events that the levels were made from. */
+ * A header, tiles as they are made, the functions, the table of tiles. The header is written last; it has a checksum,
+ * as have tables and each tile, and the identity of the events that the levels were made from. */
 #include "base/grow.h"
 #include "plan/target_plan.h"
 #include "query/source.h"

@@ -8,8 +8,11 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-enum { WORKERS = 16, ROUND_MS = 200 };
+enum { WORKERS = 16, ROUND_MS = 200, WORKER_NICE = 10 };
 
 struct part {
     size_t thread;
@@ -130,9 +133,15 @@ static struct part *next_part(struct ct_view_maker *m) {
     return part;
 }
 
+/* Requests come first. The kernel has a priority for each thread. */
+static void step_back(void) {
+    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WORKER_NICE);
+}
+
 /* Levels of all threads first: they are what is seen. */
 static void *work(void *arg) {
     struct ct_view_maker *m = arg;
+    step_back();
     struct ct_view_reader *reader = ct_view_reader_new(m->trace);
     struct part *part;
     while (reader && (part = next_part(m)))

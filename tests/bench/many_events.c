@@ -36,7 +36,8 @@ static struct piece read_piece(const char *path) {
     struct ct_trace *trace;
     struct ct_trace_cursor *cursor;
     struct ct_trace_event e;
-    must(p.events ? ct_trace_open(&trace, path, NULL, 0) : CT_ERR_NO_MEMORY, path);
+    must(p.events ? 0 : CT_ERR_NO_MEMORY, path);
+    must(ct_trace_open(&trace, path, NULL, 0), path);
     must(ct_trace_cursor_open_thread(&cursor, trace, largest_thread(trace), 0), path);
     while (p.count < MOST && ct_trace_cursor_next(cursor, &e)) {
         const struct ct_trace_function *f = ct_trace_function(trace, 0, e.function_id);

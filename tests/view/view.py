@@ -228,7 +228,7 @@ def latency_has_every_call(contrail, traces):
                                         bucket=bucket)
                     assert len(square["calls"]) == count
                     for call in square["calls"]:
-                        assert call["duration"].bit_length() - 1 == answer["low"] + bucket, (call, answer["low"], bucket)
+                        assert call["duration"].bit_length() - 1 == answer["low"] + bucket, (call, bucket)
                     listed |= {call["id"] for call in square["calls"]}
         assert listed == {call["id"] for call in calls}
 
