@@ -433,6 +433,7 @@ const struct ct_follower ct_follower = {
     .install = ct_stalk_install,
     .install_forked = ct_stalk_install_forked,
     .join_drain = join_drain,
+    .modules_leave = ct_stalk_settle_all,
     .leave = ct_stalk_leave,
     .clean_after = ct_stalk_clean_after,
     .free = ct_stalk_free,

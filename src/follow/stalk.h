@@ -39,6 +39,8 @@ void ct_stalk_code_event(void *recording, struct ct_drain_thread *thread, const 
                          uint64_t position);
 /* For ct_drain.every_pass: gives names to libraries that were loaded since the last pass. */
 bool ct_stalk_every_pass(void *recording);
+/* Gives names to what was called so far: modules are about to change. */
+void ct_stalk_settle_all(struct ct_recording *r);
 /* Targets without a name, as functions of module 0: all of them, or those that the symbols file does not have. The
  * second function says whether there are any of the latter. */
 void ct_stalk_put_symbols(struct ct_recording *r, struct ct_symbols_writer *writer, bool all);

@@ -116,16 +116,14 @@ struct ct_stalk_settled ct_stalk_settle(struct ct_recording *r, struct ct_stalk_
     return *place;
 }
 
-/* Code was unmapped since our last look: what is in the tables so far belongs to the modules that we know. Code that is
- * there now is not in the tables yet: a thread that reaches it waits for us. */
-static void settle_all(struct ct_recording *r) {
+/* What is in the tables so far belongs to the modules that we know. Code that came since is not in them: a thread that
+ * reaches it waits for us. */
+void ct_stalk_settle_all(struct ct_recording *r) {
     struct ct_stalk *s = r->stalk;
+    if (!s || !s->tables)
+        return;
     const struct ct_stalk_target *targets = ct_stalk_targets(s);
     const struct ct_stalk_place *blocks = ct_stalk_blocks(s);
-    uint64_t unmapped = __atomic_load_n(&s->tables->unmapped, __ATOMIC_ACQUIRE);
-    if (unmapped == s->unmapped)
-        return;
-    s->unmapped = unmapped;
     struct ct_stalk_walk walk = ct_stalk_walk_targets(r);
     for (uint32_t i; ct_stalk_walk_on(&walk, &i);)
         if (__atomic_load_n(&targets[i].key, __ATOMIC_ACQUIRE))
@@ -137,6 +135,13 @@ static void settle_all(struct ct_recording *r) {
     ct_stalk_settle_code(r);
 }
 
+/* Was code unmapped since our last look? */
+static bool is_unmapped(struct ct_stalk *s) {
+    uint64_t before = s->unmapped;
+    s->unmapped = __atomic_load_n(&s->tables->unmapped, __ATOMIC_ACQUIRE);
+    return s->unmapped != before;
+}
+
 bool ct_stalk_every_pass(void *arg) {
     struct ct_recording *r = arg;
     struct ct_stalk_tables *t = r->stalk->tables;
@@ -145,7 +150,8 @@ bool ct_stalk_every_pass(void *arg) {
     if (!__atomic_load_n(&t->asked, __ATOMIC_ACQUIRE) || pthread_mutex_trylock(&r->work))
         return false;
     pthread_mutex_unlock(&r->work);
-    settle_all(r);
+    if (is_unmapped(r->stalk))
+        ct_stalk_settle_all(r);
     __atomic_store_n(&t->asked, 0, __ATOMIC_RELEASE); /* a thread that asks from now on gets another look */
     (void)ct_recording_update_modules(r);
     ct_stalk_read_maps(r);

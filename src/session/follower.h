@@ -23,6 +23,8 @@ struct ct_follower {
     int (*install_forked)(struct ct_recording *r, struct ct_recording *parent);
     /* Prepares the drain, which is about to start and needs names. */
     void (*join_drain)(const struct ct_recording *r, struct ct_drain *drain);
+    /* Modules are no longer mapped, and are about to be marked as gone: what belongs to them gets its names now. */
+    void (*modules_leave)(struct ct_recording *r);
     /* Ends following. The target is stopped, and stays so: every thread continues in original code. */
     int (*leave)(struct ct_recording *r);
     /* Ends what a killed recorder has left. CT_ERR_BUSY: the recorder lives. */

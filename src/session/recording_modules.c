@@ -3,6 +3,7 @@
  * other threads run while the new code is planned, and are stopped while it is hooked. Runs on the recording's request
  * thread. */
 #include "base/grow.h"
+#include "session/follower.h"
 #include "session/manifest.h"
 #include "session/recording.h"
 #include "session/recording_install.h"
@@ -96,6 +97,13 @@ static int mark_gone(struct ct_recording *r, const struct survey *s) {
         r->modules.gone[s->ids[i] - 1] = !s->seen[i];
     pthread_mutex_unlock(&r->mutex);
     return status;
+}
+
+static bool has_left(const struct ct_recording *r, const struct survey *s) {
+    for (size_t i = 0; i < s->count; i++)
+        if (!s->seen[i] && (s->ids[i] > r->modules.gone_count || !r->modules.gone[s->ids[i] - 1]))
+            return true;
+    return false;
 }
 
 /* ---- adding ---- */
@@ -222,6 +230,8 @@ int ct_recording_update_modules(struct ct_recording *r) {
     struct survey s = {0};
     pthread_mutex_lock(&r->work);
     int status = r->remote && r->plan ? survey(r, &s) : CT_ERR_NOT_FOUND;
+    if (!status && has_left(r, &s))
+        ct_follower.modules_leave(r);
     if (!status)
         status = mark_gone(r, &s);
     if (!status && s.something_new) {
