@@ -229,24 +229,45 @@ static bool search_summary(struct ct_view_answer *a, struct search *s, size_t th
     return count;
 }
 
-static void search_events(struct ct_view_answer *a, struct search *s, size_t thread) {
+struct counted {
+    struct ct_table_key key;
+    uint64_t calls;
+};
+
+/* Calls by function: each name is compared once, since it may be long. */
+static void count_calls(struct ct_index *index, size_t process, struct ct_table *functions) {
     enum { AT_ONCE = 512 };
-    struct ct_source *source = a->reader->source;
-    struct ct_index *index = &source->trace->threads[thread].index;
-    size_t process = ct_trace_thread_at(source->trace, thread)->process, count;
     struct atf_index_event events[AT_ONCE];
     uint64_t end = index->first + MOST_SEARCHED < index->end ? index->first + MOST_SEARCHED : index->end;
+    size_t count;
     for (uint64_t at = index->first; at < end; at += count) {
         count = ct_index_read(index, at, events, AT_ONCE);
-        for (size_t i = 0; i < count; i++)
-            if (events[i].event_kind == CT_TRACE_CALL)
-                match(a, s, ct_function_cache_get(&source->names, process, events[i].function_id), process,
-                      events[i].function_id, 1);
+        for (size_t i = 0; i < count; i++) {
+            if (events[i].event_kind != CT_TRACE_CALL)
+                continue;
+            struct counted *f = ct_table_get(functions, process, events[i].function_id, sizeof *f);
+            if (f)
+                f->calls++;
+        }
         if (!count) {
             uint64_t next = ct_index_skip(index, at);
             count = next > at ? (size_t)(next - at) : 1;
         }
     }
+}
+
+static void search_events(struct ct_view_answer *a, struct search *s, size_t thread) {
+    struct ct_source *source = a->reader->source;
+    size_t process = ct_trace_thread_at(source->trace, thread)->process;
+    struct ct_table functions = {0};
+    count_calls(&source->trace->threads[thread].index, process, &functions);
+    for (size_t i = 0; i < functions.capacity; i++) {
+        const struct counted *f = (const struct counted *)functions.slots[i];
+        if (f)
+            match(a, s, ct_function_cache_get(&source->names, process, f->key.function), process, f->key.function,
+                  f->calls);
+    }
+    ct_table_free(&functions, NULL);
 }
 
 static int by_rank(const void *a, const void *b) {

@@ -145,6 +145,16 @@ static void on_damage(void *arg, const char *sentence) {
     ct_json_string(arg, NULL, sentence);
 }
 
+/* Blocks that were found to be damaged when they were read. */
+static void put_unreadable(struct ct_view_answer *a) {
+    pthread_mutex_lock(&a->trace->lock);
+    uint64_t blocks = a->trace->unreadable;
+    pthread_mutex_unlock(&a->trace->lock);
+    if (blocks)
+        ct_json_string(&a->json, NULL,
+                       "blocks of events are damaged, and these events are missing here; `contrail verify` says which");
+}
+
 static const char *text_of(const struct ct_source *s, const char *key) {
     return s->facts.process_count ? ct_json_text(ct_json_get(ct_json_root(s->facts.trees[0]), key, NULL), "") : "";
 }
@@ -205,6 +215,7 @@ void ct_view_answer_info(struct ct_view_answer *a) {
     cut |= put_table(a, "windows", CT_TABLE_WINDOWS, windows);
     ct_json_begin(&a->json, "damage", '[');
     ct_trace_damage(s->trace, on_damage, &a->json);
+    put_unreadable(a);
     ct_json_end(&a->json, ']');
     ct_json_bool(&a->json, "blocks", has_blocks(s->trace));
     ct_json_bool(&a->json, "query", true);

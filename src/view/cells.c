@@ -163,6 +163,49 @@ static int look(const struct range *r) {
     return status;
 }
 
+/* The calls that are open where levels end, as events, malloc'ed; NULL: not known, or not before the part. */
+static struct ct_trace_event *open_before(const struct range *r, size_t *count, uint64_t *next) {
+    struct ct_levels *levels = ct_view_levels(r->reader->of, r->cells->thread);
+    struct ct_trace_event *events = NULL;
+    uint64_t first = position(r, r->from_ns), end = position(r, r->to_ns);
+    if (!levels)
+        return NULL;
+    pthread_mutex_lock(&levels->lock);
+    *next = levels->open_next;
+    *count = levels->open_count;
+    if (levels->open && levels->open_ns <= r->from_ns && *next <= first && end - *next <= 2 * MOST_EVENTS)
+        events = calloc(*count + 1, sizeof *events);
+    for (size_t i = 0; events && i < *count; i++)
+        events[i] = (struct ct_trace_event){.timestamp_ns = levels->open[i].began_ns,
+                                            .function_id = levels->open[i].function,
+                                            .thread = r->cells->thread,
+                                            .sequence = levels->open[i].sequence,
+                                            .kind = CT_TRACE_CALL,
+                                            .depth = levels->open[i].depth,
+                                            .detail = CT_TRACE_NO_DETAIL};
+    pthread_mutex_unlock(&levels->lock);
+    return events;
+}
+
+static int draw_from_open(const struct range *r) {
+    size_t count = 0;
+    uint64_t next = 0;
+    struct ct_trace_event *open = open_before(r, &count, &next);
+    r->cells->sampled |= !open;
+    int status = ct_paint(&(struct ct_paint){.source = r->reader->source,
+                                             .thread = r->cells->thread,
+                                             .from_ns = r->from_ns,
+                                             .to_ns = r->to_ns,
+                                             .piece = on_piece,
+                                             .blind = true,
+                                             .open = open,
+                                             .open_count = open ? count : 0,
+                                             .next = next,
+                                             .arg = (void *)(uintptr_t)r});
+    free(open);
+    return status;
+}
+
 static int draw_events(const struct range *r) {
     struct ct_cells *c = r->cells;
     const struct ct_trace_thread *info = ct_trace_thread_at(r->reader->trace, c->thread);
@@ -171,8 +214,7 @@ static int draw_events(const struct range *r) {
         return look(r);
     /* What is open at the beginning is found by the summary, which may not be there yet. */
     bool blind = !r->reader->source->summaries[c->thread] && first - info->first_sequence > CT_SUMMARY_LEAST;
-    c->sampled |= blind;
-    return paint(r, blind);
+    return blind ? draw_from_open(r) : paint(r, false);
 }
 
 /* ---- from levels ---- */

@@ -39,6 +39,7 @@ void ct_levels_free(struct ct_levels *l) {
     if (l->fd >= 0)
         close(l->fd);
     free(l->functions);
+    free(l->open);
     pthread_mutex_destroy(&l->lock);
     free(l);
 }

@@ -25,6 +25,12 @@ struct ct_levels_tile {
     uint8_t *bytes; /* in memory, instead of in the file; NULL: it is there */
 };
 
+/* A call that is open. */
+struct ct_levels_open {
+    uint64_t function, sequence, began_ns;
+    uint32_t depth; /* as events have it */
+};
+
 struct ct_levels {
     pthread_mutex_t lock; /* of all that follows */
     uint64_t origin_ns;   /* the beginning of the trace */
@@ -40,6 +46,11 @@ struct ct_levels {
         size_t count, room;
         struct ct_levels_tile draft; /* one that is not complete; bytes NULL: none */
     } levels[CT_LEVELS];
+    /* Of a trace that grows: what is open before the event at the position open_next, which is at open_ns or later.
+     * Oldest first; NULL: not known. */
+    struct ct_levels_open *open;
+    size_t open_count;
+    uint64_t open_next, open_ns;
     int fd; /* -1: no file */
     uint64_t file_size;
 };

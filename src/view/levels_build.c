@@ -4,8 +4,8 @@
  * The time is divided into regions, in which the finest level is the same: halves of tiles that are worth having,
  * which are not worth dividing further. How many events there are is known from the tables of blocks. Within a region,
  * what is seen is added to the slot of that level; a slot that is full is added to the one above, with all its
- * functions, so each level is exact. At the end of a region everything that is open has been seen up to there, and tiles that end
- * there are complete. */
+ * functions, so each level is exact. At the end of a region everything that is open has been seen up to there, and
+ * tiles that end there are complete. */
 #include "base/grow.h"
 #include "trace/crc32.h"
 #include "trace/packed_block.h"
@@ -292,6 +292,23 @@ static void put_drafts(struct ct_levels_builder *b, uint64_t until) {
     }
 }
 
+/* Which calls are open where it goes on: readers of what comes after need not read what is before. */
+static void note_open(struct ct_levels_builder *b) {
+    struct ct_levels *out = b->out;
+    struct ct_levels_open *open = calloc(b->painter.frames.count + 1, sizeof *open), *old;
+    size_t count = 0;
+    for (struct ct_frame *f = NULL; open && (f = ct_frames_next(&b->painter.frames, f));)
+        open[count++] = (struct ct_levels_open){f->function, f->sequence, f->began_ns, f->called_at};
+    pthread_mutex_lock(&out->lock);
+    old = out->open;
+    out->open = open;
+    out->open_count = count;
+    out->open_next = b->next;
+    out->open_ns = b->painter.last_ns;
+    pthread_mutex_unlock(&out->lock);
+    free(old);
+}
+
 /* ---- regions ---- */
 
 /* Events before the time, which is counted from the origin. */
@@ -476,6 +493,8 @@ int ct_levels_build(struct ct_levels_builder *b, struct ct_source *source, bool 
         finish(b, source);
     else if (!status)
         put_drafts(b, b->out->until_ns - b->out->origin_ns);
+    if (!status && !ended)
+        note_open(b);
     return status;
 }
 

@@ -97,13 +97,16 @@ static int open_scan(struct painting *p) {
     return ct_scan_open(&p->scan, &setup);
 }
 
-/* Only the events of the range, from a position on. */
+/* Only the events of the range, from a position on, or from where the open calls are known. */
 static int paint_blind(struct painting *p) {
     struct ct_source *s = p->ask->source;
     struct ct_trace_cursor *cursor;
     struct ct_trace_event event;
-    uint64_t first = ct_summary_position(s->trace, p->ask->thread, p->ask->from_ns);
+    uint64_t first = p->ask->open ? p->ask->next : ct_summary_position(s->trace, p->ask->thread, p->ask->from_ns);
     ct_painter_begin(&p->painter, false);
+    for (size_t i = 0; i < p->ask->open_count; i++)
+        if (ct_painter_event(&p->painter, &p->ask->open[i]) != 0)
+            return CT_ERR_NO_MEMORY;
     int status = ct_trace_cursor_open_thread_at(&cursor, s->trace, p->ask->thread, first);
     if (status)
         return status;

@@ -29,6 +29,11 @@ struct ct_paint {
     /* The calls that are open at from_ns are not known: only those that begin later are seen. For a look at a thread
      * whose events before it would take too long to read. */
     bool blind;
+    /* With `blind`: events that open calls are known by: they are read first, from the position `next` on, which is
+     * before from_ns. */
+    const struct ct_trace_event *open;
+    size_t open_count;
+    uint64_t next;
     void *arg;
 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE_NS UINT64_C(60000000000)
+#define PATIENCE_NS UINT64_C(30000000000)
 enum { MOST_BYTES = 1 << 20 }; /* of a request */
 
 /* ---- files ---- */

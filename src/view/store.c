@@ -104,8 +104,10 @@ struct ct_view_reader *ct_view_take(struct ct_view_trace *t) {
 }
 
 void ct_view_give(struct ct_view_reader *reader) {
+    uint64_t unreadable = reader->trace ? ct_trace_unreadable_blocks(reader->trace) : 0;
     pthread_mutex_lock(&reader->of->lock);
     reader->taken = false;
+    reader->of->unreadable = unreadable > reader->of->unreadable ? unreadable : reader->of->unreadable;
     pthread_cond_signal(&reader->of->given_back);
     pthread_mutex_unlock(&reader->of->lock);
 }

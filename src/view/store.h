@@ -36,6 +36,7 @@ struct ct_view_trace {
     bool live;
     uint64_t looked_ns, asked_ns; /* when we looked whether it has grown, and whether it is recorded */
     uint64_t signature;           /* of its files then */
+    uint64_t unreadable;          /* blocks that a reader could not read */
     /* shared by all readers */
     struct ct_summary **summaries; /* by thread; NULL: none yet */
     struct ct_levels **levels;     /* by thread; NULL: none, or none yet */

@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server of `contrail view`: who gets an answer, and what is in it, compared with `contrail query`.
 
-view.py CONTRAIL MAKE_TRACE [NAME...]: all checks, or those with these names."""
+view.py CONTRAIL MAKE_TRACE HOSTILE_TRACE GROWS [NAME...]: all checks, or those with these names."""
+import http.client
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
-from served import Served
+from served import PATIENCE, Served
 
 CHECKS = {}
 
@@ -275,12 +278,115 @@ def sql_and_control(contrail, traces):
         assert headers["Content-Type"] == "text/event-stream" and b"event: ended" in body and b'"events":' in body
 
 
+# ---- traces that mean harm ----
+
+QUESTIONS = ["info", "map?width=300", "cells?threads=1,2&width=500&depth=0-511", "cells?threads=2&width=4096&depth=4000",
+             "call?id=7", "at?thread=2&time=5000&depth=3", "at?thread=1&time=900000", "search?text=%3Cscript",
+             "search?text=x", "hits?function=0&width=50", "hits?function=1&after=0", "flame", "flame?mode=callers",
+             "flame?mode=time&thread=2", "functions?limit=50", "latency?function=0&width=20", "select", "crash",
+             "blocks", "flame?function=0", "functions?from=5&to=100000"]
+
+
+def ask_everything(served, questions=QUESTIONS):
+    """Every answer is JSON that no browser takes for a page, and bounded; the server lives."""
+    for question in questions:
+        status, headers, body = served.request("/api/" + question)
+        assert status in (200, 404, 503), (question, status, body[:300])
+        assert headers["Content-Type"] == "application/json" and headers["X-Content-Type-Options"] == "nosniff"
+        assert len(body) < 16 << 20, (question, len(body))
+        answer = json.loads(body)
+        if question == "functions?limit=50" and status == 200:
+            assert all(len(row["name"]) <= 1010 for row in answer["rows"])
+    served.post("sql", sql="SELECT count(*), max(depth) FROM calls")
+    assert served.request("/api/traces")[0] == 200
+
+
+@check
+def hostile_traces(contrail, traces):
+    source = traces["hostile"]
+    with Served(contrail, source) as served:
+        ask_everything(served, QUESTIONS[:9])
+        while served.ask("map", width=1)["progress"] < 1:
+            time.sleep(0.05)
+        ask_everything(served)
+        rows_of = {}
+        for thread, depth, cell in cells_of(served, threads="1,2", width=60, depth="0-500"):
+            rows_of[thread, depth] = rows_of.get((thread, depth), 0) + 1
+            assert cell[0] <= cell[1]
+        assert rows_of and max(rows_of.values()) <= 180
+    for name, harm in (("cut", lambda b: b[:len(b) // 3]), ("flipped", lambda b: b[:9000] + b"\xff" * 4000 + b[13000:]),
+                       ("empty", lambda b: b"")):
+        copy = source.parent / name
+        shutil.copytree(source, copy)
+        for file in ("thread_1/index.ctp", "thread_2/index.ctp", "symbols"):
+            path = copy / "pid_77" / file
+            path.write_bytes(harm(path.read_bytes()))
+        with Served(contrail, copy, stderr=subprocess.DEVNULL) as served:
+            ask_everything(served, [question for question in QUESTIONS if "callers" not in question])
+            assert served.ask("info")["damage"], name
+
+
+# ---- a recording that goes on ----
+
+def events_of(stream):
+    """Server-sent events as (name, JSON)."""
+    name = None
+    for line in stream:
+        line = line.decode().rstrip("\n")
+        if line.startswith("event: "):
+            name = line[7:]
+        elif line.startswith("data: "):
+            yield name, json.loads(line[6:])
+
+
+@check
+def live(contrail, traces):
+    """A process that is recorded is followed, controlled, and complete when it has ended."""
+    directory = traces["whole"].parent.parent / "live"
+    recorder = subprocess.Popen([contrail, "spawn", "--quiet", "--only", "grows", "--output", directory, "--",
+                                 traces["grows"]], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    while not list(directory.glob("session_*/pid_*/manifest.json")):
+        assert recorder.poll() is None
+        time.sleep(0.02)
+    pid = int(next(directory.glob("session_*/pid_*")).name.split("_")[1])
+    while subprocess.run([contrail, "ctl", str(pid), "status"], capture_output=True, check=False).returncode:
+        assert recorder.poll() is None
+        time.sleep(0.05)
+    with Served(contrail, str(pid)) as served:
+        connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
+        connection.request("GET", "/api/live", headers={"Authorization": f"Bearer {served.token}"})
+        told = events_of(connection.getresponse())
+        first = next(told)[1]
+        second = next(status for _, status in told if status["events"] > first["events"] + 20000)
+        assert second["live"] and second["end"] > first["end"] and second["generation"] > first["generation"]
+        info = served.ask("info")
+        assert info["live"] and info["control"] and info["events"] >= second["events"]
+        cells = list(cells_of(served, threads=1, width=200, from_=max(0, info["end"] - 50000000), to=info["end"]))
+        assert {"main", "work", "leaf"} <= {cell[2] for _, _, cell in cells}, cells
+        assert served.post("ctl", command="mark label=here")["ok"] is True
+        assert served.post("ctl", command="mark no such")["ok"] is False
+        assert served.request("/api/ctl", "POST", b'{"command": "stop"}')[0] == 400
+        recorder.stdin.close()
+        recorder.wait(PATIENCE)
+        last = [status for name, status in told if name == "status"][-1]
+        assert not last["live"]
+        connection.close()
+        info = served.ask("info")
+        total = rows(contrail, next(directory.glob("session_*")), "SELECT count(*) AS calls FROM calls")[0]["calls"]
+        assert info["events"] == last["events"] and abs(2 * total - info["events"]) <= 4 and not info["live"]
+        assert sum(cell[4] for _, _, cell in cells_of(served, threads=1, width=500)) == total
+
+
 def main():
-    contrail, make_trace, *names = sys.argv[1:]
+    contrail, make_trace, make_hostile, grows, *names = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory:
         os.chmod(directory, 0o755)
         subprocess.run([make_trace, directory], check=True)
         traces = {path.name: next(path.glob("session_*")) for path in pathlib.Path(directory).iterdir()}
+        hostile = pathlib.Path(directory) / "hostile" / "session_20250102_030405"
+        hostile.mkdir(parents=True)
+        subprocess.run([make_hostile, hostile / "pid_77"], check=True)
+        traces |= {"hostile": hostile, "grows": grows}
         for name, function in CHECKS.items():
             if not names or name in names:
                 print(name, flush=True)
