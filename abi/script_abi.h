@@ -57,7 +57,14 @@ _Static_assert(__builtin_offsetof(struct ct_script_work, stack) == 152, "STACK")
 _Static_assert(__builtin_offsetof(struct ct_script_work, result) == 664, "RESULT");
 
 /* What a request is about; the same numbers as enum ct_script_kind of src/script/script.h. */
-enum ct_script_asks { CT_SCRIPT_ASKS_ENTER = 1, CT_SCRIPT_ASKS_LEAVE = 2, CT_SCRIPT_ASKS_CALLBACK = 3 };
+enum ct_script_asks {
+    CT_SCRIPT_ASKS_ENTER = 1,
+    CT_SCRIPT_ASKS_LEAVE = 2,
+    CT_SCRIPT_ASKS_CALLBACK = 3,
+    CT_SCRIPT_ASKS_CALLOUT = 4,
+    CT_SCRIPT_ASKS_PROBE = 5,
+    CT_SCRIPT_ASKS_TRANSFORM = 6
+};
 
 struct ct_script_slot {
     uint32_t state;    /* both; a futex of the thread that waits */
@@ -110,6 +117,10 @@ enum ct_script_stalk_command {
     CT_SCRIPT_STALK_END,        /* nobody is followed or in our code: free everything */
     CT_SCRIPT_STALK_EXCLUDE,    /* `start`, `size` */
     CT_SCRIPT_STALK_INVALIDATE, /* code at `start` has changed */
+    /* calls of `start` call `size` with `pc`, a function in the target, or 0: make a request with the number `pc`.
+     * Result: `block` */
+    CT_SCRIPT_STALK_PROBE,
+    CT_SCRIPT_STALK_UNPROBE, /* the probe `block` */
 };
 
 /* Events of one thread, or counts of its calls: struct ct_stalker_event, struct ct_stalker_call_count. */
@@ -120,11 +131,37 @@ struct ct_script_batch {
     uint32_t ready; /* agent, last */
 };
 
+/* A block that is to be transformed, and what becomes of it. One thread translates at a time. */
+#define CT_SCRIPT_INSNS  128u
+#define CT_SCRIPT_EDITS  1024u
+#define CT_SCRIPT_LABELS 64u /* branches in one block */
+
+enum ct_script_edits {
+    CT_SCRIPT_EDIT_KEEP = 1, /* instruction `insn`; what is not kept is left out */
+    CT_SCRIPT_EDIT_BYTES,    /* `length` bytes */
+    CT_SCRIPT_EDIT_CALLOUT,  /* a request with the number `id`, or the function at `address` with `user` */
+    CT_SCRIPT_EDIT_COUNT,    /* adds one to the word at `address` */
+    CT_SCRIPT_EDIT_LABEL,    /* number `id` is here */
+    CT_SCRIPT_EDIT_JUMP,     /* to label `id`, under the condition `user` (CT_STALK_ALWAYS: always) */
+    CT_SCRIPT_EDIT_COPY,     /* a copy of the instruction at `address`, moved */
+};
+struct ct_script_block_edit { /* as struct ct_script_edit of src/script/script.h */
+    uint32_t kind, insn, id, length;
+    uint64_t address, user;
+    uint8_t bytes[64];
+};
+struct ct_script_block {
+    uint32_t count, edit_count;
+    uint64_t addresses[CT_SCRIPT_INSNS];                /* agent */
+    uint8_t lengths[CT_SCRIPT_INSNS];                   /* agent */
+    struct ct_script_block_edit edits[CT_SCRIPT_EDITS]; /* controller */
+};
+
 struct ct_script_stalk {
     uint64_t run; /* agent: the function that takes commands */
     /* controller: a command's arguments; both: its results */
     uint64_t functions[CT_STALK_FUNCTIONS]; /* CT_STALK_FUNCTION_LIST */
-    uint32_t mask, summary;
+    uint32_t mask, summary, transform;
     int32_t trust;
     uint32_t queue_capacity, drain_interval_ms;
     int32_t tid, status;
@@ -134,6 +171,7 @@ struct ct_script_stalk {
     uint64_t left;           /* agent: threads that could not be followed to their end */
     uint32_t excluded_count, reserved;
     uint64_t excluded[CT_SCRIPT_EXCLUDED][2]; /* controller: before the Stalker is made */
+    struct ct_script_block transformed;
     /* The ring: positions count on, and are taken modulo its size. */
     uint32_t lock, reserved1; /* agent */
     uint64_t head, lost;      /* agent */

@@ -112,6 +112,7 @@ static bool is_child(struct ct_block *b) {
 /* False: nothing more is to be done with the slot. */
 static bool do_work(struct ct_block *b, struct ct_script_slot *slot, uint32_t word, uint64_t *mask) {
     uint64_t guard = b->guard_sp;
+    bool guarded = b->attention & CT_ATTENTION_GUARD;
     uint32_t outer = b->script_work, working = CT_ASK_WORD(word, CT_ASK_WORKING);
     struct ct_script_work work;
     if (!change_state(slot, word, working))
@@ -126,7 +127,8 @@ static bool do_work(struct ct_block *b, struct ct_script_slot *slot, uint32_t wo
     if (!child)
         *mask = ct_block_mask(b);
     b->guard_sp = guard;
-    ct_block_attend(b, CT_ATTENTION_GUARD);
+    if (guarded)
+        ct_block_attend(b, CT_ATTENTION_GUARD);
     b->script_work = outer;
     if (child || state_of(slot) != working)
         return false;
@@ -231,11 +233,12 @@ static void fill(struct ct_script_slot *slot, struct ct_block *b, uint32_t kind,
 /* What a request is about, beside the registers. */
 struct subject {
     uint32_t kind, id, depth;
-    uint64_t call, function, return_address;
+    uint64_t call, function, return_address, address;
 };
 
-/* Returns the number of the request; 0: it was not served. */
-static uint64_t ask(struct ct_block *b, struct ct_cpu_context *cpu, const struct subject *s) {
+/* Returns the number of the request; 0: there was none. *answered: not too late. */
+static uint64_t ask(struct ct_block *b, struct ct_cpu_context *cpu, const struct subject *s, bool *answered) {
+    *answered = false;
     if (!is_open())
         return 0;
     uint64_t mask = ct_block_mask(b);
@@ -251,8 +254,10 @@ static uint64_t ask(struct ct_block *b, struct ct_cpu_context *cpu, const struct
         slot->call = s->call ? s->call : number;
         slot->function = s->function;
         slot->return_address = s->return_address;
+        slot->address = s->address;
         post(slot);
-        if (wait_for_answer(b, slot, word, true, &mask)) {
+        *answered = wait_for_answer(b, slot, word, true, &mask);
+        if (*answered) {
             copy_words((uint64_t *)cpu, slot->cpu, ct_script_cpu_words);
             __atomic_store_n(&slot->state, CT_ASK_WORD(word, CT_ASK_FREE), __ATOMIC_RELEASE);
         }
@@ -266,7 +271,8 @@ static void on_hook(struct ct_cpu_context *cpu, struct ct_hook_call *call, uint3
     struct ct_block *b = ct_block_found();
     const struct subject s = {
         kind, call->hook, call->depth, call->data, (uint64_t)call->function, (uint64_t)call->return_address};
-    uint64_t number = ask(b, cpu, &s);
+    bool answered;
+    uint64_t number = ask(b, cpu, &s, &answered);
     if (!call->data)
         call->data = number;
 }
@@ -279,6 +285,14 @@ static void on_leave(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
     on_hook(cpu, call, CT_SCRIPT_ASKS_LEAVE);
 }
 
+bool ct_script_ask(struct ct_cpu_context *cpu, uint32_t kind, uint32_t id, uint64_t address) {
+    struct ct_block *b = ct_block_found();
+    const struct subject s = {.kind = kind, .id = id, .function = address, .address = address};
+    bool answered;
+    (void)ask(b, cpu, &s, &answered);
+    return answered;
+}
+
 /* ---- functions of ours that the program calls ---- */
 
 /* The result is 0 when nobody serves it. */
@@ -288,13 +302,14 @@ void ct_script_on_callback(struct ct_cpu_context *cpu, uint64_t id) {
         ct_cpu_set_return_value(cpu, 0);
         return;
     }
-    bool guarded = b->attention & CT_ATTENTION_GUARD;
+    bool guarded = b->attention & CT_ATTENTION_GUARD, answered;
     uint64_t guard = b->guard_sp, slot = ct_cpu_sp(cpu);
     const struct subject s = {
         .kind = CT_SCRIPT_ASKS_CALLBACK, .id = (uint32_t)id, .return_address = ct_script_callback_return(cpu)};
     b->guard_sp = (uint64_t)&slot;
     ct_block_attend(b, CT_ATTENTION_GUARD);
-    if (!ask(b, cpu, &s))
+    (void)ask(b, cpu, &s, &answered);
+    if (!answered)
         ct_cpu_set_return_value(cpu, 0);
     b->guard_sp = guard;
     if (!guarded)

@@ -12,6 +12,9 @@ uint64_t ct_agent_run(struct ct_boot *boot);
 
 #pragma GCC visibility push(hidden)
 
+/* Asks the controller, from the engine of the Stalker. True: it has answered. */
+bool ct_script_ask(struct ct_cpu_context *cpu, uint32_t kind, uint32_t id, uint64_t address);
+
 /* Per machine (script_cpu_<isa>.c, script_call_<isa>.S). */
 
 /* How many words of a saved context are registers; the rest is not copied. */

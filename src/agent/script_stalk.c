@@ -7,6 +7,7 @@
  * excluded, so callbacks run natively. */
 #include "agent/script_stalk.h"
 #include "agent/agent_lane.h"
+#include "agent/script_agent.h"
 #include "hook/stub.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -27,6 +28,7 @@ static struct {
     struct ct_script_stalk *shared;
     struct ct_script_shared *bell;
     uint64_t image, image_end;
+    uint64_t transforms; /* counts follows with a transform: each has translations of its own */
     int32_t pid;
 } agent;
 
@@ -109,6 +111,112 @@ static void on_stop(void *user, int tid, int status) {
     agent.shared->followed = agent.stalker ? agent.stalker->followed : 0;
 }
 
+/* ---- callouts, probes, transforms: requests from the engine ---- */
+
+static void on_callout(struct ct_cpu_context *cpu, void *data) {
+    (void)ct_script_ask(cpu, CT_SCRIPT_ASKS_CALLOUT, (uint32_t)(uint64_t)data, ct_cpu_pc(cpu));
+}
+
+static void on_probe(struct ct_cpu_context *cpu, void *data) {
+    (void)ct_script_ask(cpu, CT_SCRIPT_ASKS_PROBE, (uint32_t)(uint64_t)data, ct_cpu_pc(cpu));
+}
+
+/* Branches whose label has not come yet. */
+struct branches {
+    uint32_t labels[CT_SCRIPT_LABELS];
+    size_t at[CT_SCRIPT_LABELS];
+    uint32_t count;
+};
+
+static void land(struct ct_stalker_writer *w, struct branches *open, uint32_t label) {
+    for (uint32_t i = 0; i < open->count; i++)
+        if (open->at[i] && open->labels[i] == label) {
+            ct_stalk_branch_here(w, open->at[i]);
+            open->at[i] = 0;
+        }
+}
+
+/* Only forward: a branch to a label that never comes leads to the end of the block. */
+static void branch(struct ct_stalker_writer *w, struct branches *open, const struct ct_script_block_edit *e) {
+    if (open->count == CT_SCRIPT_LABELS)
+        return;
+    open->labels[open->count] = e->id;
+    open->at[open->count++] = ct_stalk_branch(w, (unsigned)e->user);
+}
+
+/* `at`: how many instructions the iterator has given. */
+static uint32_t keep(struct ct_stalker_iterator *it, uint32_t at, uint32_t insn) {
+    const struct ct_stalker_insn *now = NULL;
+    for (; at <= insn; at++)
+        if (!(now = ct_stalker_iterator_next(it)))
+            return at;
+    if (now)
+        ct_stalker_iterator_keep(it);
+    return at;
+}
+
+static void put_callout(struct ct_stalker_iterator *it, const struct ct_script_block_edit *e) {
+    if (e->address)
+        ct_stalker_iterator_put_callout(it, (ct_stalker_callout *)e->address, (void *)e->user, NULL);
+    else
+        ct_stalker_iterator_put_callout(it, on_callout, (void *)(uint64_t)e->id, NULL);
+}
+
+static void apply(struct ct_stalker_iterator *it, struct ct_stalker_writer *w, const struct ct_script_block *b) {
+    struct branches open = {.count = 0};
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < b->edit_count && i < CT_SCRIPT_EDITS; i++) {
+        const struct ct_script_block_edit *e = &b->edits[i];
+        switch (e->kind) {
+        case CT_SCRIPT_EDIT_KEEP:
+            at = keep(it, at, e->insn);
+            break;
+        case CT_SCRIPT_EDIT_BYTES:
+            ct_stalker_writer_put_bytes(w, e->bytes, e->length < sizeof e->bytes ? e->length : sizeof e->bytes);
+            break;
+        case CT_SCRIPT_EDIT_CALLOUT:
+            put_callout(it, e);
+            break;
+        case CT_SCRIPT_EDIT_COUNT:
+            ct_stalker_writer_put_count(w, (uint64_t *)e->address);
+            break;
+        case CT_SCRIPT_EDIT_LABEL:
+            land(w, &open, e->id);
+            break;
+        case CT_SCRIPT_EDIT_JUMP:
+            branch(w, &open, e);
+            break;
+        case CT_SCRIPT_EDIT_COPY:
+            (void)ct_stalker_writer_put_insn(w, e->address);
+            break;
+        default:
+            break;
+        }
+    }
+    for (uint32_t i = 0; i < open.count; i++)
+        if (open.at[i])
+            ct_stalk_branch_here(w, open.at[i]);
+}
+
+static int transform(void *user, struct ct_stalker_iterator *it, struct ct_stalker_writer *w) {
+    struct ct_script_block *b = &agent.shared->transformed;
+    uint64_t words[CT_SCRIPT_CPU_WORDS + 2];
+    volatile uint64_t *clear = words; /* volatile: must not become a call of memset */
+    for (uint32_t i = 0; i < CT_SCRIPT_CPU_WORDS + 2; i++)
+        clear[i] = 0;
+    (void)user;
+    b->count = ct_stalk_preview(it, b->addresses, b->lengths, CT_SCRIPT_INSNS);
+    b->edit_count = 0;
+    bool kept = !b->count || !is_wanted() ||
+                !ct_script_ask((struct ct_cpu_context *)words, CT_SCRIPT_ASKS_TRANSFORM, 0, b->addresses[0]) ||
+                !b->edit_count;
+    if (!kept)
+        apply(it, w, b);
+    while (kept && ct_stalker_iterator_next(it))
+        ct_stalker_iterator_keep(it);
+    return CT_OK;
+}
+
 /* ---- following ---- */
 
 /* Children that a followed thread forks are not followed, nor its new threads. */
@@ -139,7 +247,7 @@ static int make_stalker(void) {
 
 static struct stalk_thread *make_thread(int tid, uint64_t present, uint64_t *block, int *status) {
     const struct ct_script_stalk *s = agent.shared;
-    const struct ct_stalker_transformer plain = {.size = sizeof plain};
+    struct ct_stalker_transformer transformer = {.size = sizeof transformer};
     struct ct_stalker_sink sink = {.size = sizeof sink, .mask = s->mask, .stop = on_stop};
     *status = agent.stalker ? CT_OK : make_stalker();
     if (*status)
@@ -151,7 +259,11 @@ static struct stalk_thread *make_thread(int tid, uint64_t present, uint64_t *blo
         sink.on_call_summary = on_call_summary;
     else if (s->mask & CT_STALKER_ALL_EVENTS)
         sink.on_receive = on_receive;
-    struct stalk_thread *t = ct_stalk_thread_make(agent.stalker, tid, &plain, &sink, present, block, status);
+    if (s->transform) {
+        transformer.transform = transform;
+        transformer.user = (void *)++agent.transforms;
+    }
+    struct stalk_thread *t = ct_stalk_thread_make(agent.stalker, tid, &transformer, &sink, present, block, status);
     agent.shared->followed = agent.stalker->followed;
     return t;
 }
@@ -209,6 +321,17 @@ static uint64_t go_through(struct ct_block *b, uint64_t to) {
     return ct_stalk_helper(t->cache->regions, ct_stalk_begin);
 }
 
+/* ---- probes ---- */
+
+static int add_probe(struct ct_script_stalk *s) {
+    int status = agent.stalker ? CT_OK : make_stalker();
+    ct_stalker_callout *fn = s->size ? (ct_stalker_callout *)s->size : on_probe;
+    if (!status)
+        status = ct_stalker_add_call_probe(agent.stalker, s->start, fn, (void *)s->pc, NULL);
+    s->block = (uint64_t)(int64_t)status;
+    return status < 0 ? status : CT_OK;
+}
+
 /* ---- letting go ---- */
 
 static int unfollow(struct ct_script_stalk *s) {
@@ -253,9 +376,11 @@ static uint64_t run_command(uint64_t command) {
                 : command == CT_SCRIPT_STALK_FOLLOW_ME  ? follow_self(s)
                 : command == CT_SCRIPT_STALK_UNFOLLOW   ? unfollow(s)
                 : command == CT_SCRIPT_STALK_END        ? end()
+                : command == CT_SCRIPT_STALK_PROBE      ? add_probe(s)
                 : !agent.stalker                        ? CT_OK
                 : command == CT_SCRIPT_STALK_EXCLUDE    ? ct_stalker_exclude(agent.stalker, s->start, s->size)
                 : command == CT_SCRIPT_STALK_INVALIDATE ? ct_stalker_invalidate(agent.stalker, s->start)
+                : command == CT_SCRIPT_STALK_UNPROBE    ? ct_stalker_remove_call_probe(agent.stalker, (int)s->block)
                                                         : CT_ERR_INVALID_ARGUMENT;
     return (uint64_t)(int64_t)s->status;
 }

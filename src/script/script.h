@@ -352,6 +352,9 @@ enum ct_script_edit_kind {
     CT_SCRIPT_BYTES = 2,       /* machine code as it is, `length` bytes of `bytes`: does not depend on its address */
     CT_SCRIPT_PUT_CALLOUT = 3, /* a request of kind CT_SCRIPT_CALLOUT with this id; or `address`: native callout */
     CT_SCRIPT_PUT_COUNT = 4,   /* adds one to the word at `address` */
+    CT_SCRIPT_PUT_LABEL = 5,   /* `id`: the place after all edits before it */
+    CT_SCRIPT_PUT_JUMP = 6, /* forward to the label `id`; `user`: condition (x86_64: 0 to 15), 16: always. At most 64 */
+    CT_SCRIPT_PUT_COPY = 7, /* a copy of the instruction at `address`, not a branch */
 };
 struct ct_script_edit {
     uint32_t kind, insn;

@@ -14,6 +14,8 @@
 
 #define CT_SCRIPT_STILL_MS 2000u /* the longest stop of the target */
 
+#define CT_SCRIPT_PROBES   1024u
+
 /* Modules that were planned in one step: at the start, and when libraries were loaded later. */
 struct ct_script_plan {
     struct ct_target_plan *plan;
@@ -69,6 +71,8 @@ struct ct_script {
     uint32_t queue_capacity, drain_interval_ms, excluded_count;
     uint64_t tail, batch_bytes, lost_told; /* of the ring of events; under `slots`, as is: */
     bool told_events;
+    int32_t probes[CT_SCRIPT_PROBES]; /* the agent's number of each; -1: removed. Under `work` */
+    uint32_t probe_count;
     pthread_t service;
     bool serving;
     uint32_t stop_service;

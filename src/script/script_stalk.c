@@ -56,6 +56,7 @@ static void prepare(struct ct_script *s, const struct ct_script_follow *what) {
         memcpy(stalk->functions, functions, sizeof functions);
     stalk->mask = what->summary ? CT_STALKER_CALL : what->mask & CT_STALKER_ALL_EVENTS;
     stalk->summary = what->summary;
+    stalk->transform = what->transform;
     stalk->trust = s->trust;
     stalk->queue_capacity = s->queue_capacity ? s->queue_capacity : CAPACITY;
     stalk->drain_interval_ms = s->drain_interval_ms;
@@ -130,8 +131,8 @@ static int attempt(struct ct_script *s, const struct attempt *a) {
 
 static int refuse(struct ct_script *s, const struct ct_script_follow *what) {
     struct ct_boot boot;
-    if (what->transform || what->native_transform || what->native_on_event)
-        return ct_script_fail(s, CT_ERR_UNSUPPORTED, "transforms of scripts do not work yet");
+    if (what->native_transform || what->native_on_event)
+        return ct_script_fail(s, CT_ERR_UNSUPPORTED, "transforms and event sinks of C modules do not work yet");
     if (ct_remote_read(s->remote, s->injection.boot, &boot, sizeof boot) || boot.by_table)
         return ct_script_fail(s, CT_ERR_UNSUPPORTED,
                               "the program uses the GS register itself (as Wine does), so it cannot be followed");
@@ -265,6 +266,77 @@ int ct_script_flush(struct ct_script *s) {
 int ct_script_collect(struct ct_script *s) {
     (void)s;
     return 0;
+}
+
+/* ---- probes ---- */
+
+int ct_script_add_probe(struct ct_script *s, uint64_t target, uint64_t native, uint64_t user, uint32_t *id) {
+    struct ct_script_stalk *stalk = shared_of(s);
+    const struct attempt a = {.command = CT_SCRIPT_STALK_PROBE};
+    int status = CT_ERR_NO_SPACE;
+    pthread_mutex_lock(&s->work);
+    if (s->probe_count < CT_SCRIPT_PROBES) {
+        static const struct ct_script_follow nothing;
+        if (!stalk->made)
+            prepare(s, &nothing);
+        stalk->start = target;
+        stalk->size = native;
+        stalk->pc = native ? user : s->probe_count;
+        status = attempt(s, &a);
+    }
+    if (!status) {
+        *id = s->probe_count;
+        s->probes[s->probe_count++] = (int32_t)stalk->block;
+    }
+    pthread_mutex_unlock(&s->work);
+    return status ? ct_script_fail(s, status, "0x%llx cannot be probed: %s", (unsigned long long)target,
+                                   ct_status_text(status))
+                  : 0;
+}
+
+int ct_script_remove_probe(struct ct_script *s, uint32_t id) {
+    const struct attempt a = {.command = CT_SCRIPT_STALK_UNPROBE};
+    int status = CT_ERR_NOT_FOUND;
+    pthread_mutex_lock(&s->work);
+    if (id < s->probe_count && s->probes[id] >= 0) {
+        shared_of(s)->block = (uint64_t)s->probes[id];
+        status = attempt(s, &a);
+        s->probes[id] = -1;
+    }
+    pthread_mutex_unlock(&s->work);
+    return status ? ct_script_fail(s, status, "there is no such probe") : 0;
+}
+
+/* ---- transforms ---- */
+
+_Static_assert(sizeof(struct ct_script_edit) == sizeof(struct ct_script_block_edit), "the same");
+
+int ct_script_block(struct ct_script *s, const struct ct_script_request *request, struct ct_script_insn *insns,
+                    size_t room) {
+    const struct ct_script_block *b = &shared_of(s)->transformed;
+    uint32_t count = b->count < CT_SCRIPT_INSNS ? b->count : CT_SCRIPT_INSNS;
+    if (request->kind != CT_SCRIPT_TRANSFORM)
+        return ct_script_fail(s, CT_ERR_INVALID_ARGUMENT, "this request is not about a block");
+    for (uint32_t i = 0; i < count && i < room; i++) {
+        insns[i] = (struct ct_script_insn){.address = b->addresses[i]};
+        insns[i].length = b->lengths[i] < sizeof insns[i].bytes ? b->lengths[i] : sizeof insns[i].bytes;
+        if (ct_script_read(s, insns[i].address, insns[i].bytes, insns[i].length))
+            return CT_ERR_NOT_MAPPED;
+    }
+    return (int)count;
+}
+
+int ct_script_transform(struct ct_script *s, const struct ct_script_request *request,
+                        const struct ct_script_edit *edits, size_t count) {
+    struct ct_script_block *b = &shared_of(s)->transformed;
+    if (request->kind != CT_SCRIPT_TRANSFORM || count > CT_SCRIPT_EDITS) {
+        (void)ct_script_answer(s, request, false);
+        return ct_script_fail(s, CT_ERR_NO_SPACE, "a block can have 1,024 edits; it was left as it is");
+    }
+    if (count)
+        memcpy(b->edits, edits, count * sizeof *edits);
+    b->edit_count = (uint32_t)count;
+    return ct_script_answer(s, request, false);
 }
 
 /* ---- events ---- */

@@ -93,6 +93,9 @@ void ct_lower_callout(struct stalk_build *b, uint32_t callout);
 /* Code that a transformer adds. */
 void ct_lower_count(struct stalk_build *b, const uint64_t *counter);
 void ct_lower_bytes(struct stalk_build *b, const void *bytes, size_t size);
+/* As ct_stalk_branch and ct_stalk_branch_here (translate.h). */
+size_t ct_lower_branch(struct stalk_build *b, unsigned condition);
+void ct_lower_land(struct stalk_build *b, size_t branch);
 /* Writes everything that comes after the body, and numbers the exits. */
 int ct_lower_finish(struct stalk_build *b, struct stalk_fragment *f);
 void ct_lower_describe(const struct stalk_insn *insn, struct ct_stalker_insn *out);

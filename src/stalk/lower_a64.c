@@ -492,6 +492,15 @@ void ct_lower_callout(struct stalk_build *b, uint32_t callout) {
     ct_build_piece(b, 0);
 }
 
+size_t ct_lower_branch(struct stalk_build *b, unsigned condition) {
+    (void)b, (void)condition;
+    return 0;
+}
+
+void ct_lower_land(struct stalk_build *b, size_t branch) {
+    (void)b, (void)branch;
+}
+
 void ct_lower_bytes(struct stalk_build *b, const void *bytes, size_t size) {
     ct_code_copy(&b->out, bytes, size);
     ct_build_piece(b, 0);

@@ -475,6 +475,20 @@ void ct_lower_bytes(struct stalk_build *b, const void *bytes, size_t size) {
     ct_build_piece(b, 0);
 }
 
+size_t ct_lower_branch(struct stalk_build *b, unsigned condition) {
+    struct ct_code_buf *out = &b->out;
+    if (condition < 16)
+        CT_X64_BYTES(out, 0x0f, (uint8_t)(0x80 | condition), 0, 0, 0, 0);
+    else
+        CT_X64_BYTES(out, 0xe9, 0, 0, 0, 0);
+    ct_build_piece(b, 0);
+    return out->length - 4;
+}
+
+void ct_lower_land(struct stalk_build *b, size_t branch) {
+    ct_x64_patch_u32(&b->out, branch, (uint32_t)(b->out.length - (branch + 4)));
+}
+
 /* ---- the end of a fragment ---- */
 
 /* Stubs and literals are kept away from code that runs often. */

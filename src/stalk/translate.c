@@ -342,6 +342,32 @@ int ct_stalker_writer_put_insn(struct ct_stalker_writer *w, uint64_t address) {
     return CT_OK;
 }
 
+unsigned ct_stalk_preview(struct ct_stalker_iterator *it, uint64_t *addresses, uint8_t *lengths, unsigned room) {
+    struct stalk_build *b = it->build;
+    uint64_t pc = b->pc;
+    unsigned count = 0;
+    while (count < room && b->insns + count < STALK_MAX_INSNS) {
+        struct stalk_insn insn;
+        if (ct_lower_decode(b, &insn) || ct_lower_flow(&insn) == FLOW_REFUSE || (count && is_watched(b, b->pc)))
+            break;
+        addresses[count] = b->pc;
+        lengths[count++] = ct_insn_length(&insn);
+        b->pc += ct_insn_length(&insn);
+        if (ct_lower_flow(&insn) != FLOW_NEXT)
+            break;
+    }
+    b->pc = pc;
+    return count;
+}
+
+size_t ct_stalk_branch(struct ct_stalker_writer *w, unsigned condition) {
+    return ct_lower_branch(w->build, condition);
+}
+
+void ct_stalk_branch_here(struct ct_stalker_writer *w, size_t branch) {
+    ct_lower_land(w->build, branch);
+}
+
 static void run_transformer(void *arg, void *vectors) {
     struct ct_stalker_iterator *it = arg;
     (void)vectors;

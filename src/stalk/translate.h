@@ -4,6 +4,7 @@
 #define CT_STALK_TRANSLATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct ct_stalker;
@@ -35,5 +36,17 @@ bool ct_stalk_has_excluded(const struct ct_stalker *s);
 int ct_stalk_probe_at(const struct ct_stalker *s, uint64_t address);
 /* One user fewer: the last one calls `destroy`. */
 void ct_stalk_probe_leave(struct stalk_probe *p);
+
+/* ---- for transformers that decide about a whole block at once (the agent of scripts) ---- */
+
+struct ct_stalker_iterator;
+struct ct_stalker_writer;
+/* The instructions that ct_stalker_iterator_next is going to give, at most `room`. Nothing is written. */
+unsigned ct_stalk_preview(struct ct_stalker_iterator *iterator, uint64_t *addresses, uint8_t *lengths, unsigned room);
+/* Writes a branch within the block, taken under a condition of the machine, or always (CT_STALK_ALWAYS). Returns where
+ * it is, for ct_stalk_branch_here, which says that it leads to what is written next; 0: the machine has none. */
+#define CT_STALK_ALWAYS 16u
+size_t ct_stalk_branch(struct ct_stalker_writer *writer, unsigned condition);
+void ct_stalk_branch_here(struct ct_stalker_writer *writer, size_t branch);
 
 #endif

@@ -757,6 +757,79 @@ static void follows_threads_until_the_end(void **state) {
     end_target(&t);
 }
 
+/* Before each instruction of outer's first block a callout; inner's first instruction is jumped over nothing: a branch
+ * that is taken, to a label after a callout that must not run. */
+static void edit_block(struct server *v, struct ct_script_request *r) {
+    struct ct_script_insn insns[128];
+    struct ct_script_edit edits[400];
+    int count = ct_script_block(v->script, r, insns, 128);
+    size_t n = 0;
+    v->failures += count <= 0 || insns[0].address != r->address;
+    for (int i = 0; i < count; i++) {
+        if (!i && insns[i].address == v->target->inner) {
+            edits[n++] = (struct ct_script_edit){.kind = CT_SCRIPT_PUT_CALLOUT, .id = 7};
+            edits[n++] = (struct ct_script_edit){.kind = CT_SCRIPT_PUT_JUMP, .id = 1, .user = 16};
+            edits[n++] = (struct ct_script_edit){.kind = CT_SCRIPT_PUT_CALLOUT, .id = 8};
+            edits[n++] = (struct ct_script_edit){.kind = CT_SCRIPT_PUT_LABEL, .id = 1};
+            edits[n++] = (struct ct_script_edit){.kind = CT_SCRIPT_BYTES, .length = 1, .bytes = {0x90}};
+        }
+        edits[n++] = (struct ct_script_edit){.kind = CT_SCRIPT_KEEP, .insn = (uint32_t)i};
+    }
+    v->failures += ct_script_transform(v->script, r, edits, n) != 0;
+}
+
+static void transform_blocks(struct server *v, struct ct_script_request *r) {
+    if (r->kind == CT_SCRIPT_TRANSFORM) {
+        edit_block(v, r);
+        return;
+    }
+    if (r->kind == CT_SCRIPT_CALLOUT) {
+        v->failures += r->id != 7 || r->cpu.pc != v->target->inner;
+        v->call++;
+        r->cpu.gpr[RDI] += 5;
+    } else if (r->kind == CT_SCRIPT_PROBE) {
+        v->failures += r->cpu.pc != v->target->outer;
+        r->cpu.gpr[RDI] += 100;
+        v->enters++;
+    }
+    if (r->kind != CT_SCRIPT_EVENTS)
+        v->failures += ct_script_answer(v->script, r, true) != 0;
+}
+
+static void transforms_code(void **state) {
+    struct target t;
+    struct server v;
+    char line[128];
+    uint32_t id = 99;
+    (void)state;
+    start_target(&t);
+    begin_server(&v, &t, NULL, transform_blocks);
+    const struct ct_script_follow what = {.transform = 1};
+    assert_int_equal(ct_script_follow(v.script, NULL, t.pid, &what), 0);
+    for (int i = 0; i < 10; i++) {
+        ask_line(&t, line, sizeof line, "outer 4");
+        assert_string_equal(line, "20"); /* (4 + 5 + 1) * 2 */
+    }
+    assert_int_equal(v.call, 10);
+    assert_int_equal(ct_script_unfollow(v.script, NULL, t.pid), 0);
+    ask_line(&t, line, sizeof line, "outer 4");
+    assert_string_equal(line, "10");
+    const struct ct_script_follow plainly = {.mask = 0};
+    assert_int_equal(ct_script_add_probe(v.script, t.outer, 0, 0, &id), 0);
+    assert_int_equal(ct_script_follow(v.script, NULL, t.pid, &plainly), 0);
+    ask_line(&t, line, sizeof line, "outer 4");
+    assert_string_equal(line, "210");
+    assert_int_equal(ct_script_remove_probe(v.script, id), 0);
+    assert_int_equal(ct_script_remove_probe(v.script, id), CT_ERR_NOT_FOUND);
+    ask_line(&t, line, sizeof line, "outer 4");
+    assert_string_equal(line, "10");
+    end_server(&v);
+    assert_int_equal(v.failures, 0);
+    ask_line(&t, line, sizeof line, "outer 4");
+    assert_string_equal(line, "10");
+    end_target(&t);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_arguments_and_result),
@@ -776,6 +849,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(follows_a_thread),
         cmocka_unit_test(follows_a_call),
         cmocka_unit_test(follows_threads_until_the_end),
+        cmocka_unit_test(transforms_code),
     };
     (void)argc;
     program = argv[1];
