@@ -107,7 +107,7 @@ void ct_check_take_shadow(struct stalk_build *b);
 /* Writes the comparison, if there is a shadow. */
 void ct_check_shadow(struct stalk_build *b);
 
-/* ---- section_<isa>.c ---- */
+/* ---- section.c ---- */
 
 /* If the instruction loads the description of a critical section that begins after it, writes a load of our own
  * description instead. False: it does not. */
@@ -119,6 +119,21 @@ static inline bool ct_section_has(const struct stalk_build *b, uint64_t pc) {
 bool ct_section_is_target(const struct stalk_build *b, uint64_t pc);
 /* The code is in its final place; the exits are numbered from first_exit on. */
 int ct_section_finish(struct stalk_build *b, struct stalk_fragment *f, uint32_t first_exit);
+
+/* ---- section_<isa>.c ---- */
+
+/* Does the instruction, perhaps with those before it in the block, load an address into a register? `begin`: the first
+ * of them. */
+bool ct_section_loads(const struct stalk_build *b, const struct stalk_insn *insn, uint64_t *at, uint64_t *begin);
+/* The same for a thread that is at pc, in such a load or right after it: returns where the load begins, or 0. */
+uint64_t ct_section_loaded(uint64_t pc, uint64_t *at);
+void ct_section_put_load(struct stalk_build *b, const struct stalk_insn *insn, uint64_t description);
+/* May the copy of the instruction be interrupted anywhere? */
+bool ct_section_copies(const struct stalk_insn *insn);
+/* The branch at the offset `patch` leads to the offset `to`. */
+void ct_section_put_branch(struct stalk_build *b, uint32_t patch, uint32_t to);
+/* Writes a jump that can be linked, and its stub. */
+void ct_section_put_exit(struct ct_code_buf *code, struct stalk_exit *e, uint32_t reason);
 
 /* ---- translate.c, for the lowering ---- */
 

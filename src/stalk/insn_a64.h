@@ -21,4 +21,8 @@ static inline enum ct_insn_kind ct_insn_kind(const struct stalk_insn *insn) {
     return insn->a64.kind;
 }
 
+static inline uint64_t ct_insn_target(const struct stalk_insn *insn) {
+    return ct_a64_target(&insn->a64, insn->address);
+}
+
 #endif

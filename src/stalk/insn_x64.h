@@ -19,4 +19,9 @@ static inline enum ct_insn_kind ct_insn_kind(const struct stalk_insn *insn) {
     return insn->x64.kind;
 }
 
+/* Of a direct branch. */
+static inline uint64_t ct_insn_target(const struct stalk_insn *insn) {
+    return ct_x64_target(&insn->x64, insn->address);
+}
+
 #endif

@@ -146,4 +146,27 @@ enum { DEATH_OF_DIVISION = 4 }; /* SIGILL */
 #define TRAP_HERE(at)         __asm__ volatile("adr %0, 1f\n adr x8, 2f\n 1: udf #0\n 2:" : "=r"(at)::"x8", "memory")
 #define AFTER_TRAP(c)         ((uint64_t)(c)->uc_mcontext.regs[8])
 
+#define ADD_IN_SECTION(flag, area, place, processor)                                                                   \
+    __asm__ volatile(".pushsection __rseq_cs, \"aw\"\n .balign 32\n"                                                   \
+                     "3: .long 0, 0\n .quad 1f, 2f - 1f, 4f\n .popsection\n"                                           \
+                     "adrp x15, 3b\n add x15, x15, :lo12:3b\n"                                                         \
+                     "str x15, %[section]\n"                                                                           \
+                     "1: ldr w14, %[now]\n"                                                                            \
+                     "cmp w14, %w[cpu]\n"                                                                              \
+                     "b.ne 5f\n"                                                                                       \
+                     "ldr x14, [%[word]]\n"                                                                            \
+                     "mov w13, #100\n"                                                                                 \
+                     "6: subs w13, w13, #1\n"                                                                          \
+                     "b.ne 6b\n"                                                                                       \
+                     "add x14, x14, #1\n"                                                                              \
+                     "str x14, [%[word]]\n"                                                                            \
+                     "2: mov %w[done], #1\n"                                                                           \
+                     "5:\n"                                                                                            \
+                     ".pushsection __rseq_abort, \"ax\"\n .inst 0xd428bc00\n"                                          \
+                     "4: adrp x15, given_up\n ldr x14, [x15, :lo12:given_up]\n add x14, x14, #1\n"                     \
+                     "str x14, [x15, :lo12:given_up]\n b 5b\n .popsection\n"                                           \
+                     : [done] "+r"(flag), [section] "=m"((area)->rseq_cs)                                              \
+                     : [cpu] "r"(processor), [now] "m"((area)->cpu_id), [word] "r"(place)                              \
+                     : "x13", "x14", "x15", "cc", "memory")
+
 #endif

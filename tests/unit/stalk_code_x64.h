@@ -161,4 +161,26 @@ enum { DEATH_OF_DIVISION = 8 }; /* SIGFPE */
     __asm__ volatile("lea 1f(%%rip), %0\n lea 2f(%%rip), %%r8\n 1: ud2\n 2:" : "=r"(at)::"r8", "memory")
 #define AFTER_TRAP(c) ((uint64_t)(c)->uc_mcontext.gregs[REG_R8])
 
+/* Adds one to *word in a critical section of rseq(2), unless the thread runs on another processor than `cpu`. */
+#define ADD_IN_SECTION(flag, area, place, processor)                                                                   \
+    __asm__ volatile(".pushsection __rseq_cs, \"aw\"\n .balign 32\n"                                                   \
+                     "3: .long 0, 0\n .quad 1f, 2f - 1f, 4f\n .popsection\n"                                           \
+                     "lea 3b(%%rip), %%rax\n"                                                                          \
+                     "mov %%rax, %[section]\n"                                                                         \
+                     "1: cmp %[cpu], %[now]\n"                                                                         \
+                     "jne 5f\n"                                                                                        \
+                     "mov (%[word]), %%rax\n"                                                                          \
+                     "mov $100, %%ecx\n"                                                                               \
+                     "6: dec %%ecx\n"                                                                                  \
+                     "jnz 6b\n"                                                                                        \
+                     "inc %%rax\n"                                                                                     \
+                     "mov %%rax, (%[word])\n"                                                                          \
+                     "2: mov $1, %[done]\n"                                                                            \
+                     "5:\n"                                                                                            \
+                     ".pushsection __rseq_abort, \"ax\"\n .byte 0x0f, 0xb9, 0x3d\n .long 0x53053053\n"                 \
+                     "4: incq given_up(%%rip)\n jmp 5b\n .popsection\n"                                                \
+                     : [done] "+r"(flag), [section] "=m"((area)->rseq_cs)                                              \
+                     : [cpu] "r"(processor), [now] "m"((area)->cpu_id), [word] "r"(place)                              \
+                     : "rax", "rcx", "cc", "memory")
+
 #endif

@@ -22,25 +22,7 @@ static struct rseq *own_area(void) {
  * spent there. 0: it was interrupted, and has done nothing. */
 __attribute__((noinline)) static int add_on(struct rseq *area, volatile long *word, uint32_t cpu) {
     int done = 0;
-    __asm__ volatile(".pushsection __rseq_cs, \"aw\"\n .balign 32\n"
-                     "3: .long 0, 0\n .quad 1f, 2f - 1f, 4f\n .popsection\n"
-                     "lea 3b(%%rip), %%rax\n"
-                     "mov %%rax, %[section]\n"
-                     "1: cmp %[cpu], %[now]\n"
-                     "jne 5f\n"
-                     "mov (%[word]), %%rax\n"
-                     "mov $100, %%ecx\n"
-                     "6: dec %%ecx\n"
-                     "jnz 6b\n"
-                     "inc %%rax\n"
-                     "mov %%rax, (%[word])\n"
-                     "2: mov $1, %[done]\n"
-                     "5:\n"
-                     ".pushsection __rseq_abort, \"ax\"\n .byte 0x0f, 0xb9, 0x3d\n .long 0x53053053\n"
-                     "4: incq given_up(%%rip)\n jmp 5b\n .popsection\n"
-                     : [done] "+r"(done), [section] "=m"(area->rseq_cs)
-                     : [cpu] "r"(cpu), [now] "m"(area->cpu_id), [word] "r"(word)
-                     : "rax", "rcx", "cc", "memory");
+    ADD_IN_SECTION(done, area, word, cpu);
     return done;
 }
 
