@@ -18,6 +18,7 @@ void ct_os_restore_signals(uint64_t mask);
 
 /* A value that differs from thread to thread, read without a system call (fs:0 on x86_64, tpidr_el0 on arm64). */
 uint64_t ct_os_thread_pointer(void);
+void ct_os_set_thread_pointer(uint64_t value); /* arm64 */
 /* A static program has none until it sets one up; then nothing can be read. */
 bool ct_os_has_thread_pointer(void);
 

@@ -144,6 +144,12 @@ static bool jumps_in_excluded(const struct stalk_thread *t, uint32_t exit) {
     return STALK_RETURN_IN_REGISTER && e && e->from && ct_stalk_excluded(t->stalker, e->from->first.address);
 }
 
+/* Where returns are instructions of their own, no other branch that has an exit is one: a function may begin right
+ * after a call that never returns. */
+static bool may_return(struct ct_stalker *s, uint64_t target, uint32_t exit) {
+    return !(STALK_RETURN_IN_REGISTER && exit) && ct_stalk_follows_call(s, target);
+}
+
 /* A call of excluded code runs natively, and returns to a stub of ours. The return address is on the stack or in its
  * register. `exit`: the exit that it takes, or 0; `indirect`: by an indirect branch. False: it is no such call. */
 static bool enter_excluded(struct stalk_thread *t, uint64_t target, uint32_t exit, bool indirect) {
@@ -156,9 +162,9 @@ static bool enter_excluded(struct stalk_thread *t, uint64_t target, uint32_t exi
     if (slot < t->through || !ct_stalk_runs_natively(s, target) || !ct_stalk_return_read(t->area->gpr, &address))
         return false;
     bool ours = target == (uint64_t)&ct_stalker_follow_me || target == (uint64_t)&ct_stalker_unfollow_me;
-    /* A jump counts as a call if its target looks like the start of a function and a return address is on top. */
+    /* A jump counts as a call if it is no return and there is a return address. */
     if (!call && !ours &&
-        (!ct_stalk_follows_call(s, address) || ct_stalk_follows_call(s, target) || jumps_in_excluded(t, exit)))
+        (!ct_stalk_follows_call(s, address) || may_return(s, target, exit) || jumps_in_excluded(t, exit)))
         return false;
     uint64_t stub = stub_for(t, target, address);
     if (!stub)
@@ -384,6 +390,11 @@ static uint64_t run_engine(struct stalk_thread *t) {
     case CT_REASON_SYSCALL:
         to = ct_stalk_syscall_enter(t);
         break;
+    case CT_REASON_POINTER:
+        if (ct_stalk_move_block(t, index))
+            break;
+        t->status = CT_ERR_UNSUPPORTED;
+        return leave_at(t, to, false);
     case CT_REASON_FULL:
         ct_stalk_events_drain(t, false);
         break;
@@ -406,7 +417,8 @@ static uint64_t run_engine(struct stalk_thread *t) {
     default:
         return leave_at(t, t->begin, true);
     }
-    if (t->following == 2 && (kind == CT_REASON_CALLOUT || kind == CT_REASON_FULL || kind == CT_REASON_SYSCALL))
+    if (t->following == 2 &&
+        (kind == CT_REASON_CALLOUT || kind == CT_REASON_FULL || kind == CT_REASON_SYSCALL || kind == CT_REASON_POINTER))
         return leave_at(t, to, false);
     if (t->following == 1 && drain_is_due(t))
         ct_stalk_events_drain(t, true);

@@ -51,6 +51,7 @@
 #define CT_REASON_LAND    0x70000000 /* an exception has left excluded code */
 #define CT_REASON_SITE    0x90000000 /* an indirect branch whose target is not in its inline cache: index of the exit */
 #define CT_REASON_LANDED  0x80000000 /* setjmp has returned, perhaps once more */
+#define CT_REASON_POINTER 0xd0000000 /* arm64: a new thread pointer; index of the register that has it */
 #define CT_REASON_CHANGED 0xc0000000 /* code has changed since it was translated: index of the exit */
 
 #define CT_EVENT_ROOM     0x10000 /* bytes of a record buffer, and its alignment */

@@ -13,6 +13,7 @@ struct stalk_area;
 struct stalk_cache;
 struct stalk_entry;
 struct stalk_machine;
+struct stalk_thread;
 
 /* Links the exit: it jumps directly to the entry from now on. */
 void ct_stalk_link(struct stalk_cache *c, uint32_t exit, struct stalk_entry *e);
@@ -44,6 +45,9 @@ uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resu
 /* A stopped thread, which has this area, is redirected to ct_stalk_begin or ct_stalk_end: these need more than pc where
  * no register leads to the area by itself. */
 void ct_stalk_redirect(struct ct_registers *regs, struct stalk_area *area);
+/* The program sets its thread pointer, by which its block is found, to what is in a register (arm64). False: the thread
+ * cannot be followed with that one. */
+bool ct_stalk_move_block(struct stalk_thread *t, unsigned reg);
 /* What this processor has. */
 void ct_stalk_machine_find(struct stalk_machine *machine);
 /* Does the address look like a return address, that is, is there a call before it? */

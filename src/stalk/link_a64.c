@@ -5,7 +5,9 @@
  * meanwhile. An indirect one is linked by one 8-byte store into the table. Owner: the holder of the Stalker's lock. */
 #include "stalk/link.h"
 #include "os/linux/registers_a64.h"
+#include "hook/layout.h"
 #include "os/os.h"
+#include "os/thread.h"
 #include "stalk/cache.h"
 #include "stalk/emit_a64.h"
 #include "stalk/engine.h"
@@ -496,12 +498,13 @@ uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resu
 
 /* ---- the program's code ---- */
 
-/* bti, a signature, or a frame: no call returns to that, though one that never returns may be before it. */
+/* bti, a signature, or a new frame: no call returns to that, though one that never returns may be before it. */
 static bool begins_function(uint64_t address) {
     struct ct_a64_insn x;
     uint32_t word = ct_a64_word((const uint8_t *)address);
     return !ct_a64_decode(word, &x) && (x.kind == CT_INSN_LANDING || x.what == CT_A64_SIGN ||
-                                        (word & 0xffc07fff) == 0xa9807bfd); /* stp x29, x30, [sp, #-n]! */
+                                        (word & 0xffc07fff) == 0xa9807bfd || /* stp x29, x30, [sp, #-n]! */
+                                        (word & 0xff8003ff) == 0xd10003ff);  /* sub sp, sp, #n */
 }
 
 bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address) {
@@ -520,6 +523,22 @@ bool ct_stalk_is_setjmp(uint64_t address) {
         if (address && address == ct_stalk_functions[i])
             return true;
     return false;
+}
+
+/* The instruction is executed again afterwards. */
+bool ct_stalk_move_block(struct stalk_thread *t, unsigned reg) {
+    struct stalk_area *a = t->area;
+    uint64_t block = (uint64_t)a - CT_AREA, old = ct_os_thread_pointer(), word;
+    uint64_t new = reg == CT_A64_ZR ? 0 : a->gpr[reg];
+    bool of_hooks = *(const uint64_t *)(block + CT_BLOCK_OWNER) != 0;
+    if (of_hooks || !new || new & 7 || ct_os_peek(new + CT_BLOCK_WORD_A64, &word, sizeof word))
+        return false;
+    *(uint64_t *)(new + CT_BLOCK_WORD_A64) = block;
+    ct_os_set_thread_pointer(new);
+    a->own = new;
+    if (old && old != new)
+        ct_os_forget_block(old);
+    return true;
 }
 
 /* What leave_at() finds in the area as x18 is the register's value where the thread was stopped. */

@@ -461,6 +461,11 @@ void ct_stalk_redirect(struct ct_registers *regs, struct stalk_area *area) {
     (void)regs, (void)area; /* GS leads there */
 }
 
+bool ct_stalk_move_block(struct stalk_thread *t, unsigned reg) {
+    (void)t, (void)reg;
+    return false;
+}
+
 void ct_stalk_machine_find(struct stalk_machine *machine) {
     machine->has_rorx = has_rorx();
     machine->quick_loop = has_quick_loop();

@@ -203,16 +203,16 @@ static void lower_call(struct stalk_build *b, const struct stalk_insn *insn) {
 /* x17 becomes the target of the branch. x16 and x17 are in the area, and have not changed. */
 static void load_target(struct ct_code_buf *out, uint32_t word) {
     unsigned rn = word >> 5 & 31, modifier = word & 31;
-    if (ct_a64_authenticates(word) && word & 1 << 24 && (modifier == X17 || modifier == X18)) {
-        ct_a64_ldr(out, X16, X18, 8 * modifier);
-        modifier = X16;
-    }
     if (rn == X18)
         ct_a64_ldr(out, X17, X18, 8 * X18);
     else if (rn != X17)
         ct_a64_mov(out, X17, rn);
     if (!ct_a64_authenticates(word))
         return;
+    if (word & 1 << 24 && (modifier == X17 || modifier == X18)) { /* x16 may have been the target */
+        ct_a64_ldr(out, X16, X18, 8 * modifier);
+        modifier = X16;
+    }
     bool b_key = word & 1 << 10;
     if (word & 1 << 24)
         ct_a64_put(out, (b_key ? 0xdac11400 : 0xdac11000) | modifier << 5 | X17); /* autib, autia x17, modifier */
@@ -238,17 +238,18 @@ static void lower_indirect(struct stalk_build *b, const struct stalk_insn *insn)
     finish_record(b);
 }
 
-enum { AUTIASP = 0xd50323bf, AUTIBSP = 0xd50323ff };
+enum { RETURN_BY_LR_SP = 1 << 24 | 1 << 11 | X30 << 5 | SP }; /* the fields of braa x30, sp */
 
 static void lower_return(struct stalk_build *b, const struct stalk_insn *insn) {
     struct ct_code_buf *out = &b->out;
     uint32_t word = insn->a64.word;
-    unsigned rn = ct_a64_authenticates(word) ? X30 : word >> 5 & 31, at = rn == X30 ? X30 : X17;
+    bool authenticates = ct_a64_authenticates(word); /* retaa, retab: x30 stays signed */
+    unsigned rn = authenticates ? X30 : word >> 5 & 31, at = rn == X30 && !authenticates ? X30 : X17;
     b->end_kind = CT_STALKER_END_RETURN;
-    if (ct_a64_authenticates(word))
-        ct_a64_put(out, word & 1 << 10 ? AUTIBSP : AUTIASP);
     save_pair(out, X16);
-    if (at == X17)
+    if (authenticates)
+        load_target(out, (word & 1 << 10) | RETURN_BY_LR_SP);
+    else if (at == X17)
         load_target(out, word);
     if (b->cache->mask & CT_STALKER_RET)
         emit_record(b, ct_build_site(b, CT_STALKER_RET, insn->address, 0), at, true);
@@ -325,8 +326,8 @@ enum stalk_flow ct_lower_flow(const struct stalk_insn *insn) {
     case CT_INSN_FAR:
     case CT_INSN_XBEGIN:
         return FLOW_REFUSE;
-    default: /* our place is found through tpidr_el0 */
-        return insn->a64.what == CT_A64_WRITE_TP ? FLOW_REFUSE : FLOW_NEXT;
+    default:
+        return FLOW_NEXT;
     }
 }
 
@@ -394,6 +395,19 @@ static void lower_literal(struct ct_code_buf *out, uint32_t word, uint64_t at) {
     put_reload(out);
 }
 
+/* Enters the engine, which finds the program's registers in the area, and continues after this. */
+static void enter_engine(struct stalk_build *b, uint32_t reason) {
+    struct ct_code_buf *out = &b->out;
+    save_pair(out, X16);
+    ct_a64_address(out, X17, ct_code_here(out) + 28);
+    ct_a64_str(out, X17, X18, AREA(CT_AREA_TARGET));
+    load_reg(out, X16);
+    put_reason(out, X17, reason);
+    jump_helper(b, ct_stalk_exit);
+    put_reload(out);
+    ct_build_piece(b, 0);
+}
+
 /* ---- exclusive accesses ---- */
 
 enum { LONGEST_UNIT = 32 };
@@ -421,16 +435,21 @@ static uint64_t end_of_unit(const struct stalk_build *b) {
 static enum stalk_flow lower_plain(struct stalk_build *b, const struct stalk_insn *insn) {
     struct ct_code_buf *out = &b->out;
     uint64_t target = ct_a64_target(&insn->a64, insn->address);
+    if (ct_section_load(b, insn)) {
+        ct_build_piece(b, 4);
+        return FLOW_NEXT;
+    }
     switch (insn->a64.what) {
     case CT_A64_ADR:
     case CT_A64_ADRP:
-        if (!ct_section_load(b, insn))
-            lower_address(out, insn->a64.word & 31, target);
+        lower_address(out, insn->a64.word & 31, target);
         break;
     case CT_A64_LITERAL:
         lower_literal(out, insn->a64.word, target);
         break;
     default:
+        if (insn->a64.what == CT_A64_WRITE_TP) /* our place is found through it: the engine is first */
+            enter_engine(b, CT_REASON_POINTER | (insn->a64.word & 31));
         if (insn->a64.what == CT_A64_LOAD_EXCLUSIVE)
             b->unit_end = end_of_unit(b);
         if (insn->unknown || !names_x18(&insn->a64))
@@ -481,15 +500,7 @@ enum stalk_flow ct_lower_insn(struct stalk_build *b, const struct stalk_insn *in
 }
 
 void ct_lower_callout(struct stalk_build *b, uint32_t callout) {
-    struct ct_code_buf *out = &b->out;
-    save_pair(out, X16);
-    ct_a64_address(out, X17, ct_code_here(out) + 28);
-    ct_a64_str(out, X17, X18, AREA(CT_AREA_TARGET));
-    load_reg(out, X16);
-    put_reason(out, X17, CT_REASON_CALLOUT | callout);
-    jump_helper(b, ct_stalk_exit);
-    put_reload(out);
-    ct_build_piece(b, 0);
+    enter_engine(b, CT_REASON_CALLOUT | callout);
 }
 
 size_t ct_lower_branch(struct stalk_build *b, unsigned condition) {

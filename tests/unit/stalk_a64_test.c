@@ -209,12 +209,52 @@ static void test_guarded(void **state) {
     munmap(code, 4096);
 }
 
+/* An excluded function after a call that never returns: a branch to it is a call, whatever it begins with. */
+static void test_excluded_after_call(void **state) {
+    (void)state;
+    uint8_t *code = map_code(4096);
+    put_words(code, (const uint32_t[]){0x94000000, 0x91001400, 0xd65f03c0}, 3); /* bl .; add x0, x0, #5; ret */
+    function *f = (function *)(void *)(code + 4);
+    struct ct_stalker_statistics statistics = {.size = sizeof statistics};
+    struct ct_stalker *stalker = make(1);
+    uint64_t sum = 0;
+    assert_int_equal(ct_stalker_exclude(stalker, (uint64_t)code, 4096), 0);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    for (unsigned i = 0; i < 20; i++)
+        sum += f(i);
+    ct_stalker_statistics(stalker, &statistics);
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    assert_int_equal(sum, 190 + 100);
+    assert_true(statistics.excluded_calls >= 2); /* this one, and ct_stalker_unfollow_me */
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+    munmap(code, 4096);
+}
+
+/* The thread pointer, by which we find our place, is another one for a while. */
+FUNCTION(moves_pointer, "mrs x9, tpidr_el0\n mov x10, x30\n msr tpidr_el0, x0\n bl 1f\n msr tpidr_el0, x9\n"
+                        "mov x30, x10\n ret\n 1: mrs x0, tpidr_el0\n ret");
+
+static void test_thread_pointer(void **state) {
+    (void)state;
+    uint64_t memory[8] = {0}, place = (uint64_t)&memory[4];
+    struct ct_stalker *stalker = make(1);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    uint64_t seen = moves_pointer(place), again = moves_pointer(place);
+    int following = ct_stalker_is_following(stalker, 0);
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    assert_int_equal(following, 1);
+    assert_int_equal(seen, place);
+    assert_int_equal(again, place);
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(memory[i], 0);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_unit),
-        cmocka_unit_test(test_x18_in_handlers),
-        cmocka_unit_test(test_guarded),
+        cmocka_unit_test(test_functions),           cmocka_unit_test(test_unit),
+        cmocka_unit_test(test_x18_in_handlers),     cmocka_unit_test(test_guarded),
+        cmocka_unit_test(test_excluded_after_call), cmocka_unit_test(test_thread_pointer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

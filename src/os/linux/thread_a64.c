@@ -14,6 +14,10 @@ uint64_t ct_os_thread_pointer(void) {
     return value;
 }
 
+void ct_os_set_thread_pointer(uint64_t value) {
+    __asm__ volatile("msr tpidr_el0, %0" : : "r"(value) : "memory");
+}
+
 bool ct_os_has_thread_pointer(void) {
     return ct_os_thread_pointer() != 0;
 }
