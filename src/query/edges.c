@@ -5,10 +5,8 @@
  * calls. A call belongs to the part in which it ends. Each worker takes parts, reads them from a trace that it has
  * opened for itself, and counts into a table of its own; the tables are merged at the end. The parts, the facts and the
  * summaries of the first trace are only read meanwhile. */
-#include "query/edges.h"
+#include "query/edges_internal.h"
 #include "base/grow.h"
-#include "query/wanted.h"
-#include "report/scan.h"
 #include "trace/ahead.h"
 #include "trace/reader.h"
 #include <pthread.h>
@@ -17,90 +15,13 @@
 
 #define PART_EVENTS (UINT64_C(1) << 20)
 
-enum { MOST_WORKERS = 16, FIRST_ROOM = 1024, POLL_EVENTS = 1 << 16 };
-
-/* ---- a table of edges ---- */
-
-struct table {
-    struct ct_edge *edges;
-    size_t count, room;
-    uint32_t *slots;   /* number of an edge + 1; 0: empty */
-    size_t slot_count; /* a power of two */
-};
-
-static size_t hash_of(const struct ct_edge *e) {
-    uint64_t h = (e->caller * 0x9e3779b97f4a7c15u ^ e->callee) * 0xff51afd7ed558ccdu ^ e->process;
-    return (size_t)((h ^ h >> 29) * 0xc4ceb9fe1a85ec53u >> 20);
-}
-
-static bool is_same(const struct ct_edge *a, const struct ct_edge *b) {
-    return a->callee == b->callee && a->caller == b->caller && a->process == b->process;
-}
-
-static uint32_t *slot_of(const struct table *t, const struct ct_edge *key) {
-    size_t at = hash_of(key) & (t->slot_count - 1);
-    while (t->slots[at] && !is_same(&t->edges[t->slots[at] - 1], key))
-        at = (at + 1) & (t->slot_count - 1);
-    return &t->slots[at];
-}
-
-static bool grow_slots(struct table *t) {
-    size_t count = t->slot_count ? 2 * t->slot_count : FIRST_ROOM;
-    uint32_t *slots = calloc(count, sizeof *slots);
-    if (!slots || count > UINT32_MAX) {
-        free(slots);
-        return false;
-    }
-    free(t->slots);
-    t->slots = slots;
-    t->slot_count = count;
-    for (size_t i = 0; i < t->count; i++)
-        *slot_of(t, &t->edges[i]) = (uint32_t)i + 1;
-    return true;
-}
-
-/* The number of the edge + 1; 0: out of memory. */
-static uint32_t find_edge(struct table *t, size_t process, uint64_t caller, uint64_t callee) {
-    const struct ct_edge key = {.process = process, .caller = caller, .callee = callee};
-    if (2 * t->count >= t->slot_count && !grow_slots(t))
-        return 0;
-    uint32_t *slot = slot_of(t, &key);
-    if (!*slot && ct_grow(&t->edges, &t->room, t->count, sizeof *t->edges, FIRST_ROOM)) {
-        t->edges[t->count] = key;
-        *slot = (uint32_t)++t->count;
-    }
-    return *slot;
-}
-
-/* Adds the counts of `e`. False: out of memory. */
-static bool add_edge(struct table *t, const struct ct_edge *e) {
-    uint32_t number = find_edge(t, e->process, e->caller, e->callee);
-    if (!number)
-        return false;
-    struct ct_edge *to = &t->edges[number - 1];
-    to->calls += e->calls;
-    to->timed += e->timed;
-    to->total_ns += e->total_ns;
-    to->self_ns += e->self_ns;
-    to->max_ns = e->max_ns > to->max_ns ? e->max_ns : to->max_ns;
-    return true;
-}
-
-static void free_table(struct table *t) {
-    free(t->edges);
-    free(t->slots);
-}
+enum { MOST_WORKERS = 16, POLL_EVENTS = 1 << 16 };
 
 /* ---- parts ---- */
 
-struct part {
-    size_t thread;
-    uint64_t first, end; /* positions of ends of calls */
-};
-
 struct work {
     struct ct_source *source;
-    struct part *parts;
+    struct ct_edge_part *parts;
     size_t part_count, part_room;
     pthread_mutex_t lock;
     size_t next; /* part to be taken */
@@ -110,14 +31,15 @@ struct work {
 struct worker {
     struct work *work;
     struct ct_source *source; /* NULL: it opens one */
-    struct table table;
+    struct ct_edge_table table;
+    struct ct_edge_table plain; /* of a part, while it is not known whether all its events are plain */
     pthread_t thread;
 };
 
 static bool add_part(struct work *w, size_t thread, uint64_t first, uint64_t end) {
     if (!ct_grow(&w->parts, &w->part_room, w->part_count, sizeof *w->parts, 64))
         return false;
-    w->parts[w->part_count++] = (struct part){thread, first, end};
+    w->parts[w->part_count++] = (struct ct_edge_part){thread, first, end};
     return true;
 }
 
@@ -142,7 +64,7 @@ static bool divide_thread(struct work *w, size_t thread, uint64_t part_events) {
 
 /* ---- workers ---- */
 
-static bool take_part(struct work *w, struct part *part) {
+static bool take_part(struct work *w, struct ct_edge_part *part) {
     pthread_mutex_lock(&w->lock);
     bool more = !w->status && w->next < w->part_count;
     if (more)
@@ -159,35 +81,28 @@ static void fail(struct work *w, int status) {
 
 /* ---- one part ---- */
 
-struct reading {
-    struct table *table;
-    const struct part *part;
-    struct ct_scan scan;
-    struct ct_frames frames;
-    struct ct_wanted functions; /* all of them */
-    size_t process;
-    bool failed; /* out of memory */
-};
-
-static bool is_entry_only(void *arg, size_t process, uint64_t function) {
-    struct reading *r = arg;
+bool ct_edge_entry_only(struct ct_edge_reading *r, uint64_t function) {
     const struct ct_wanted_function *f = ct_wanted_get(&r->functions, function);
-    (void)process;
     r->failed |= !f;
     return f && f->known->entry_only;
 }
 
+static bool is_entry_only(void *arg, size_t process, uint64_t function) {
+    (void)process;
+    return ct_edge_entry_only(arg, function);
+}
+
 /* The call is of a function that the frame at this place has called. */
-static uint32_t edge_from(struct reading *r, size_t caller, uint64_t function) {
+static uint32_t edge_from(struct ct_edge_reading *r, size_t caller, uint64_t function) {
     const struct ct_frame *frame = ct_frames_at(&r->frames, caller);
-    uint32_t edge = find_edge(r->table, r->process, frame ? frame->function : 0, function);
+    uint32_t edge = ct_edge_table_find(r->table, r->process, frame ? frame->function : 0, function);
     r->failed |= !edge;
     return edge;
 }
 
 /* A frame's `user` is the number of its edge, so that an end needs no look-up; but for calls from before the part, and
  * those whose caller has ended before them. */
-static struct ct_edge *edge_of(struct reading *r, const struct ct_frame *frame) {
+static struct ct_edge *edge_of(struct ct_edge_reading *r, const struct ct_frame *frame) {
     size_t caller = ct_frames_caller(&r->frames, frame);
     uint32_t edge = (uint32_t)(uintptr_t)frame->user;
     if (!edge || (caller == CT_NO_FRAME && r->table->edges[edge - 1].caller))
@@ -196,18 +111,18 @@ static struct ct_edge *edge_of(struct reading *r, const struct ct_frame *frame) 
 }
 
 /* Is the event that is being read one of the part? */
-static bool is_inside(const struct reading *r) {
+static bool is_inside(const struct ct_edge_reading *r) {
     return r->scan.next > r->part->first && r->scan.next <= r->part->end;
 }
 
 static void on_lost(void *arg, struct ct_frame *frame) {
-    struct reading *r = arg;
+    struct ct_edge_reading *r = arg;
     struct ct_edge *edge = is_inside(r) ? edge_of(r, frame) : NULL;
     if (edge)
         edge->calls++;
 }
 
-static void count_call(struct reading *r, const struct ct_frame *frame, uint64_t end_ns) {
+static void count_call(struct ct_edge_reading *r, const struct ct_frame *frame, uint64_t end_ns) {
     struct ct_edge *edge = edge_of(r, frame);
     if (!edge)
         return;
@@ -219,8 +134,8 @@ static void count_call(struct reading *r, const struct ct_frame *frame, uint64_t
     edge->max_ns = duration > edge->max_ns ? duration : edge->max_ns;
 }
 
-static void begin_call(struct reading *r, const struct ct_trace_event *event) {
-    if (is_entry_only(r, r->process, event->function_id)) {
+static void begin_call(struct ct_edge_reading *r, const struct ct_trace_event *event) {
+    if (ct_edge_entry_only(r, event->function_id)) {
         size_t caller = ct_frames_entry(&r->frames, event);
         uint32_t edge = is_inside(r) ? edge_from(r, caller, event->function_id) : 0;
         if (edge)
@@ -233,7 +148,7 @@ static void begin_call(struct reading *r, const struct ct_trace_event *event) {
         frame->user = (void *)(uintptr_t)edge_from(r, ct_frames_caller(&r->frames, frame), event->function_id);
 }
 
-static void follow_event(struct reading *r, const struct ct_trace_event *event) {
+static void follow_event(struct ct_edge_reading *r, const struct ct_trace_event *event) {
     if (event->kind == CT_TRACE_CALL) {
         begin_call(r, event);
         return;
@@ -245,14 +160,13 @@ static void follow_event(struct reading *r, const struct ct_trace_event *event) 
         count_call(r, frame, event->timestamp_ns);
 }
 
-/* Time to see whether anybody still wants the answer. */
-static int pass_events(struct ct_source *source, uint64_t events) {
+int ct_edge_pass(struct ct_source *source, uint64_t events) {
     const struct ct_source_setup *setup = &source->setup;
     source->events += events;
     return setup->poll && setup->poll(setup->poll_arg) ? CT_ERR_TIMEOUT : 0;
 }
 
-static int read_part(struct reading *r, struct ct_source *source) {
+static int read_part(struct ct_edge_reading *r, struct ct_source *source) {
     struct ct_trace_event event;
     struct ct_frame frame;
     uint64_t count = 0;
@@ -263,7 +177,7 @@ static int read_part(struct reading *r, struct ct_source *source) {
             break;
         follow_event(r, &event);
         if (++count % POLL_EVENTS == 0)
-            status = pass_events(source, POLL_EVENTS);
+            status = ct_edge_pass(source, POLL_EVENTS);
     }
     source->events += count % POLL_EVENTS;
     uint64_t end_ns = more ? 0 : ct_scan_end(&r->scan);
@@ -273,34 +187,44 @@ static int read_part(struct reading *r, struct ct_source *source) {
 }
 
 static bool is_needed(void *arg, const struct ct_summary *summary, size_t span) {
-    const struct reading *r = arg;
+    const struct ct_edge_reading *r = arg;
     return ct_summary_span_end(summary, span) > r->part->first &&
            ct_summary_span(summary, span)->first_seq < r->part->end;
 }
 
-static int count_part(struct worker *worker, const struct part *part) {
+static int open_part(struct ct_edge_reading *r) {
     static const struct ct_scan_spans spans = {.needed = is_needed};
-    struct ct_source *source = worker->source;
+    struct ct_source *source = r->source;
+    bool piece = r->part->first || r->part->end != UINT64_MAX;
+    ct_wanted_begin(&r->functions, r->process);
+    return ct_scan_open(&r->scan,
+                        &(struct ct_scan_setup){.trace = source->trace,
+                                                .facts = &source->facts,
+                                                .thread = r->part->thread,
+                                                .frames = &r->frames,
+                                                .lost = on_lost,
+                                                .entry_only = is_entry_only,
+                                                .arg = r,
+                                                .alone = true,
+                                                .spans = piece ? &spans : NULL,
+                                                .summary = piece ? ct_source_summary(source, r->part->thread) : NULL});
+}
+
+/* `plain`: only if all events are; *done: they were. */
+static int count_into(struct worker *worker, struct ct_edge_table *table, const struct ct_edge_part *part, bool plain,
+                      bool *done) {
     struct ct_ask ask;
-    struct reading r = {.table = &worker->table,
-                        .part = part,
-                        .functions = {.source = source, .ask = &ask},
-                        .process = ct_trace_thread_at(source->trace, part->thread)->process};
-    bool piece = part->first || part->end != UINT64_MAX;
+    struct ct_source *source = worker->source;
+    struct ct_edge_reading r = {.source = source,
+                                .table = table,
+                                .part = part,
+                                .functions = {.source = source, .ask = &ask},
+                                .process = ct_trace_thread_at(source->trace, part->thread)->process};
     ct_ask_all(&ask);
-    ct_wanted_begin(&r.functions, r.process);
-    int status = ct_scan_open(
-        &r.scan, &(struct ct_scan_setup){.trace = source->trace,
-                                         .facts = &source->facts,
-                                         .thread = part->thread,
-                                         .frames = &r.frames,
-                                         .lost = on_lost,
-                                         .entry_only = is_entry_only,
-                                         .arg = &r,
-                                         .alone = true,
-                                         .spans = piece ? &spans : NULL,
-                                         .summary = piece ? ct_source_summary(source, part->thread) : NULL});
-    if (!status)
+    int status = open_part(&r);
+    if (!status && plain)
+        status = ct_edge_count_plain(&r, done);
+    else if (!status)
         status = read_part(&r, source);
     ct_scan_close(&r.scan);
     ct_frames_free(&r.frames);
@@ -308,8 +232,27 @@ static int count_part(struct worker *worker, const struct part *part) {
     return status;
 }
 
+/* Adds the counts of a table, and makes them zero there. */
+static bool move_counts(struct ct_edge_table *to, struct ct_edge_table *from, bool add) {
+    for (size_t i = 0; i < from->count; i++) {
+        struct ct_edge *e = &from->edges[i];
+        if (add && e->calls && !ct_edge_table_add(to, e))
+            return false;
+        *e = (struct ct_edge){.process = e->process, .caller = e->caller, .callee = e->callee};
+    }
+    return true;
+}
+
+static int count_part(struct worker *worker, const struct ct_edge_part *part) {
+    bool gaps = worker->source->facts.threads[part->thread].gap_count, done = false;
+    int status = gaps ? 0 : count_into(worker, &worker->plain, part, true, &done);
+    if (!move_counts(&worker->table, &worker->plain, done))
+        return CT_ERR_NO_MEMORY;
+    return status || done ? status : count_into(worker, &worker->table, part, false, &done);
+}
+
 static void count_parts(struct worker *worker) {
-    struct part part;
+    struct ct_edge_part part;
     int status = 0;
     while (!status && take_part(worker->work, &part))
         status = count_part(worker, &part);
@@ -347,7 +290,7 @@ static unsigned worker_count(const struct ct_source *s, unsigned wanted, size_t 
     return workers > parts ? (unsigned)parts : workers;
 }
 
-static int count_all(struct work *w, struct table *table, unsigned wanted) {
+static int count_all(struct work *w, struct ct_edge_table *table, unsigned wanted) {
     struct worker workers[MOST_WORKERS] = {{.work = w, .source = w->source}};
     unsigned count = worker_count(w->source, wanted, w->part_count), started = 1;
     for (; started < count; started++) {
@@ -356,13 +299,15 @@ static int count_all(struct work *w, struct table *table, unsigned wanted) {
             break;
     }
     count_parts(&workers[0]);
+    ct_edge_table_free(&workers[0].plain);
     *table = workers[0].table;
     for (unsigned i = 1; i < started; i++) {
         pthread_join(workers[i].thread, NULL);
         for (size_t k = 0; k < workers[i].table.count; k++)
-            if (!add_edge(table, &workers[i].table.edges[k]))
+            if (!ct_edge_table_add(table, &workers[i].table.edges[k]))
                 w->status = CT_ERR_NO_MEMORY;
-        free_table(&workers[i].table);
+        ct_edge_table_free(&workers[i].table);
+        ct_edge_table_free(&workers[i].plain);
     }
     return w->status;
 }
@@ -382,7 +327,7 @@ static int by_total(const void *a, const void *b) {
 }
 
 /* Edges of calls that end in another part have no counts. */
-static void list_edges(struct ct_edges *out, struct table *table) {
+static void list_edges(struct ct_edges *out, struct ct_edge_table *table) {
     for (size_t i = 0; i < table->count; i++)
         if (table->edges[i].calls)
             table->edges[out->count++] = table->edges[i];
@@ -394,7 +339,7 @@ static void list_edges(struct ct_edges *out, struct table *table) {
 
 int ct_edges_make(struct ct_edges *out, struct ct_source *source, unsigned workers, uint64_t part_events) {
     struct work w = {.source = source, .lock = PTHREAD_MUTEX_INITIALIZER};
-    struct table table = {0};
+    struct ct_edge_table table = {0};
     int status = 0;
     *out = (struct ct_edges){0};
     for (size_t i = 0; i < ct_trace_thread_count(source->trace) && !status; i++)
@@ -403,7 +348,7 @@ int ct_edges_make(struct ct_edges *out, struct ct_source *source, unsigned worke
     if (!status)
         status = count_all(&w, &table, workers);
     if (status)
-        free_table(&table);
+        ct_edge_table_free(&table);
     else
         list_edges(out, &table);
     out->parts = w.part_count;

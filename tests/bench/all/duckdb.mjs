@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// duckdb.mjs MODULES DATASET: answers {name: SQL} of standard input by DuckDB with one thread, with the seconds of each.
+// duckdb.mjs MODULES DATASET: answers {name: SQL} of standard input by DuckDB with one thread, with their seconds.
 import { createRequire } from 'node:module'
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
