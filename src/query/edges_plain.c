@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts the edges of plain events: see edges_internal.h. This is the innermost loop of `edges`: a call and its end touch
- * one entry of a stack and one edge, and nothing is looked up that was seen a moment ago. */
+/* Counts the edges of plain events: see edges_internal.h. This is the innermost loop of `edges`: a call and its end
+ * touch one entry of a stack and one edge, and nothing is looked up that was seen a moment ago. */
 #include "abi/atf.h"
 #include "base/grow.h"
 #include "query/edges_internal.h"
