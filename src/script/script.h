@@ -276,7 +276,7 @@ typedef void ct_script_serve(void *arg, const struct ct_script_request *request)
  * Requests of that thread that come meanwhile (hooked functions that the call reaches) are given to `serve` on the
  * calling thread; NULL: they go on unchanged.
  * `request` NULL: a worker thread makes it, which the target's own pthread_create has made at the first such call;
- * CT_ERR_UNSUPPORTED: the target has no pthread_create, or no thread that could be borrowed to call it;
+ * CT_ERR_UNSUPPORTED: the target has no pthread_create; CT_ERR_BUSY: no thread can be borrowed to call it now;
  * CT_ERR_BAD_STATE: the target is stopped (spawned, not resumed).
  * CT_ERR_TIMEOUT: the thread has gone on already. CT_ERR_NOT_FOUND: the process has ended, or ct_script_shut.
  * A fault in the called function is the program's own affair: its handler runs, or the process dies. */
@@ -297,8 +297,8 @@ struct ct_script_follow {
     uint32_t summary;   /* calls are counted instead of listed: batches of struct ct_script_call_count */
     uint32_t transform; /* 1: each new block becomes a request of kind CT_SCRIPT_TRANSFORM */
     uint32_t pad;
-    uint64_t native_transform; /* CModule: the address of a transform function; 0: none */
-    uint64_t native_on_event;  /* CModule: called for batches in the target; 0: none */
+    uint64_t native_transform; /* must be 0 so far */
+    uint64_t native_on_event;  /* must be 0 so far */
     uint64_t user;
 };
 /* `request`: of a waiting thread: it is followed from its answer on. NULL: thread `tid`, from now on. */
@@ -373,15 +373,15 @@ struct ct_script_name {
     uint64_t address;
 };
 /* Loads a relocatable ELF object (freestanding, of the target's machine) into the target: allocated sections, linked
- * against `names` (what the script gives) and then the agent's own table (src/script/script_api.h lists it).
- * CT_ERR_BAD_FILE with a sentence: not such an object, or a symbol that nobody has. */
+ * against `names` (what the script gives) and then what modules of the target export. CT_ERR_BAD_FILE with a sentence:
+ * not such an object, or a symbol that nobody has. */
 struct ct_script_object;
 int ct_script_load(struct ct_script *s, const void *bytes, size_t size, const struct ct_script_name *names,
                    size_t count, struct ct_script_object **out);
 uint64_t ct_script_object_symbol(const struct ct_script_object *object, const char *name); /* 0: it has none */
 /* What the object defines, by index; NULL after the last. */
 const char *ct_script_object_next(const struct ct_script_object *object, size_t index, uint64_t *address);
-/* Hooks and probes that use it must be gone. CT_ERR_BUSY: a thread may still be inside; it stays until the end. */
+/* The handle is freed. The code stays in the target until the script leaves it: a thread may be inside. */
 int ct_script_unload(struct ct_script *s, struct ct_script_object *object);
 
 #ifdef __cplusplus

@@ -5,6 +5,7 @@
 #include "base/grow.h"
 #include "inject/agent_image.h"
 #include "inject/eject.h"
+#include "remote/frames.h"
 #include "isa/machine.h"
 #include "script/script_internal.h"
 #include <contrail/status.h>
@@ -279,13 +280,24 @@ int ct_script_update(struct ct_script *s) {
 
 /* ---- the way out ---- */
 
-static void unmap_memory(struct ct_script *s) {
+static bool is_in_memory(const void *script, uint64_t pc) {
+    const struct ct_script *s = script;
+    for (size_t i = 0; i < s->memory_count; i++)
+        if (pc - s->memory[i].address < s->memory[i].size)
+            return true;
+    return false;
+}
+
+static bool unmap_memory(struct ct_script *s) {
     int64_t result;
+    if (ct_remote_comes_to(s->remote, is_in_memory, s))
+        return false; /* in a replacement of the script's */
     for (size_t i = 0; i < s->memory_count; i++) {
         const uint64_t a[6] = {s->memory[i].address, s->memory[i].size};
         (void)ct_remote_syscall(s->remote, SYS_munmap, a, &result);
     }
     s->memory_count = 0;
+    return true;
 }
 
 int ct_script_leave(struct ct_script *s, bool *clean) {
@@ -310,7 +322,7 @@ int ct_script_leave(struct ct_script *s, bool *clean) {
         ct_eject_close(&e);
     }
     if (!status && *clean)
-        unmap_memory(s);
+        *clean = unmap_memory(s);
     ct_remote_limit(s->remote, 0, NULL, NULL);
     return status;
 }

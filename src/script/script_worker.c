@@ -99,7 +99,7 @@ static int make_worker(struct ct_script *s) {
     pthread_mutex_unlock(&s->work);
     if (status) {
         s->worker_asked = false;
-        return ct_script_fail(s, CT_ERR_UNSUPPORTED,
+        return ct_script_fail(s, CT_ERR_BUSY,
                               "functions cannot be called now: no thread of the program waits where it could make a "
                               "thread for that; try again later, or call them from a callback");
     }

@@ -2,6 +2,7 @@
 /* Scripting a process: callbacks with changed registers, work, time limits, and that nothing stays. */
 #include "script/script.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -830,6 +831,72 @@ static void transforms_code(void **state) {
     end_target(&t);
 }
 
+/* ---- code of a script ---- */
+
+static void loads_code(void **state) {
+    static const char source[] =
+        "struct cpu { unsigned long gpr[16]; };\n"
+        "extern long abs_of(long); extern int abs(int);\n"
+        "long calls, bonus = 30; static long seen[4];\n"
+        "void enter(struct cpu *c, void *call) { calls++; seen[calls & 3] = c->gpr[7]; c->gpr[7] += bonus; }\n"
+        "void leave(struct cpu *c, void *call) { c->gpr[0] = abs(-(int)c->gpr[0]) + abs_of(seen[calls & 3]); }\n"
+        "long twice(long a, long b) { return 2 * (a + b); }\n";
+    char path[] = "/tmp/script_testXXXXXX", command[256], line[128], bytes[65536];
+    struct target t;
+    struct server v;
+    struct ct_script_object *object;
+    long calls = 0;
+    (void)state;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    snprintf(command, sizeof command, "gcc -x c -O2 -fPIC -ffreestanding -c -o %s - && true", path);
+    FILE *compiler = popen(command, "w");
+    fputs(source, compiler);
+    assert_int_equal(pclose(compiler), 0);
+    close(fd);
+    fd = open(path, O_RDONLY | O_CLOEXEC); /* the compiler may have made a new file */
+    ssize_t size = read(fd, bytes, sizeof bytes);
+    close(fd);
+    unlink(path);
+    start_target(&t);
+    ask_line(&t, line, sizeof line, "add 5 6");
+    char *before = read_maps(t.pid);
+    begin_server(&v, &t, NULL, plain);
+    const struct ct_script_name names[] = {{"abs_of", t.inner}};
+    assert_int_equal(ct_script_load(v.script, bytes, (size_t)size, NULL, 0, &object), CT_ERR_BAD_FILE);
+    assert_int_equal(ct_script_load(v.script, source, sizeof source, NULL, 0, &object), CT_ERR_BAD_FILE);
+    for (ssize_t cut = 0; cut < size; cut += 97) /* nothing in a file that is cut is believed */
+        if (!ct_script_load(v.script, bytes, (size_t)cut, names, 1, &object))
+            assert_int_equal(ct_script_unload(v.script, object), 0);
+    if (ct_script_load(v.script, bytes, (size_t)size, names, 1, &object)) {
+        ct_script_error(v.script, line, sizeof line);
+        fail_msg("%s", line);
+    }
+    struct ct_script_hook h = {.address = t.add,
+                               .native_enter = ct_script_object_symbol(object, "enter"),
+                               .native_leave = ct_script_object_symbol(object, "leave")};
+    assert_int_equal(ct_script_hook(v.script, &h, 1), 1);
+    ask_line(&t, line, sizeof line, "add 5 6");
+    assert_string_equal(line, "47"); /* |-(5 + 30 + 6)| + (5 + 1) */
+    ask_line(&t, line, sizeof line, "threads 4 1000");
+    assert_true(!ct_script_read(v.script, ct_script_object_symbol(object, "calls"), &calls, sizeof calls));
+    assert_true(calls > 1000);
+    assert_int_equal(ct_script_unhook(v.script, &h.id, 1), 0);
+    h = (struct ct_script_hook){.address = t.add, .replacement = ct_script_object_symbol(object, "twice")};
+    assert_int_equal(ct_script_hook(v.script, &h, 1), 1);
+    ask_line(&t, line, sizeof line, "add 5 6");
+    assert_string_equal(line, "22");
+    assert_int_equal(ct_script_unload(v.script, object), 0);
+    end_server(&v);
+    assert_int_equal(v.enters, 0);
+    ask_line(&t, line, sizeof line, "add 5 6");
+    assert_string_equal(line, "11");
+    ask_line(&t, line, sizeof line, "threads 4 50");
+    assert_string_equal(line, "wrong 0");
+    free(before);
+    end_target(&t);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(changes_arguments_and_result),
@@ -850,6 +917,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(follows_a_call),
         cmocka_unit_test(follows_threads_until_the_end),
         cmocka_unit_test(transforms_code),
+        cmocka_unit_test(loads_code),
     };
     (void)argc;
     program = argv[1];
