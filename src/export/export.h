@@ -30,6 +30,8 @@ enum {
       0, 55)                                                                                                           \
     X(speedscope, "speedscope", "", ".speedscope.json", CT_EXPORT_TEXT, "flame charts for speedscope",                 \
       "open it at speedscope.app, or with `speedscope FILE`", 0, 40)                                                   \
+    X(html, "html", "", ".html", CT_EXPORT_TEXT, "one page with a timeline and a table, for any browser",              \
+      "open it in a browser; it needs nothing else", 0, 14)                                                            \
     X(folded, "folded", "", ".folded", CT_EXPORT_TEXT, "a line for each stack, for flame graphs",                      \
       "`flamegraph.pl FILE > graph.svg` draws it", 0, 0)                                                               \
     X(callgrind, "callgrind", "callgrind.out.", "", CT_EXPORT_TEXT, "costs of functions and calls, for KCachegrind",   \

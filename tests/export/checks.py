@@ -3,6 +3,7 @@
 trace."""
 import collections
 import filecmp
+import html.parser
 import json
 import pathlib
 import re
@@ -431,5 +432,42 @@ def callgrind(export, inclusive=False):
     assert all(calls <= functions[name][1] for name, calls in incoming.items()), "more calls than there were"
 
 
+# ---- html ----
+
+def html_data(path):
+    """The JSON in the page, which only a real end of its element may end."""
+    page = html.parser.HTMLParser(convert_charrefs=False)
+    parts, inside = [], []
+    page.handle_starttag = lambda tag, words: inside.append(dict(words)) if tag == "script" else None
+    page.handle_endtag = lambda tag: inside.pop() if tag == "script" else None
+    page.handle_data = lambda text: parts.append(text) if inside and inside[-1].get("id") == "data" else None
+    page.feed(path.read_text())
+    text = "".join(parts)
+    assert "<" not in text and "//www" not in path.read_text() and not inside
+    return json.loads(text)
+
+
+def html_page(export):
+    value = html_data(export.write("html"))
+    report = export.report()
+    assert value["title"] == pathlib.Path(export.trace.path).name
+    calls, self_ns = collections.Counter(), 0
+    for track in value["tracks"]:
+        rows = collections.defaultdict(list)
+        numbers = track["calls"]
+        for start, duration, depth, name, own in zip(*(numbers[i::5] for i in range(5))):
+            if duration:
+                rows[depth].append((start, start + duration))
+            if own >= 0:
+                calls[value["names"][name][0]] += 1
+                self_ns += own
+        for row in rows.values():
+            row.sort()
+            assert all(a[1] <= b[0] for a, b in zip(row, row[1:])), "calls of one depth overlap"
+    expected = collections.Counter(n for t in export.trace.threads() for _, kind, n, _ in t.events if kind == "call")
+    assert calls == expected, "calls"
+    assert self_ns == sum(row.get("self_ns", 0) for row in report["functions"]), "self times"
+
+
 ALL = {"atf2": atf2, "atf-pb": atf_pb, "ctf": ctf, "perfetto and chrome": timelines, "speedscope": speedscope,
-       "folded": folded, "callgrind": callgrind}
+       "folded": folded, "callgrind": callgrind, "html": html_page}

@@ -28,7 +28,7 @@ NAME = "session_20250102_030405"
 DEFAULTS = {
     "perfetto": f"{NAME}.perfetto-trace", "chrome": f"{NAME}.chrome.json", "speedscope": f"{NAME}.speedscope.json",
     "folded": f"{NAME}.folded", "callgrind": f"callgrind.out.{NAME}", "ctf": f"{NAME}.ctf", "atf-pb": f"{NAME}.atf.pb",
-    "atf2": f"{NAME}.atf2",
+    "atf2": f"{NAME}.atf2", "html": f"{NAME}.html",
 }
 
 
@@ -140,7 +140,7 @@ class Command(unittest.TestCase):
     # ---- standard output ----
 
     def test_standard_output(self):
-        for format in ("perfetto", "chrome", "folded", "callgrind", "speedscope", "atf-pb"):
+        for format in ("perfetto", "chrome", "folded", "callgrind", "speedscope", "atf-pb", "html"):
             done = self.export("-f", format, "-o", "-", self.small)
             self.export("-f", format, "-o", "file", self.small)
             self.assertEqual(done.stdout, (self.here / "file").read_bytes(), format)

@@ -28,7 +28,7 @@ import traces
 
 
 PROGRAM = pathlib.Path(__file__).resolve().parent / "recorded_program.c"
-FORMATS = ["perfetto", "chrome", "speedscope", "folded", "callgrind", "ctf", "atf-pb", "atf2"]
+FORMATS = ["perfetto", "chrome", "speedscope", "folded", "callgrind", "ctf", "atf-pb", "atf2", "html"]
 
 
 def run_checks(contrail, trace, directory, label, wanted=checks.ALL):
@@ -243,6 +243,8 @@ def check_damaged(contrail, session, place):
             checks.slices_of(checks.perfetto_steps(path)[2])
         elif format == "speedscope":
             readers.json_file(path)
+        elif format == "html":
+            checks.html_data(path)
         elif format == "atf-pb":
             readers.atf_pb(path)
         elif format == "folded":
