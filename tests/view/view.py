@@ -280,8 +280,8 @@ def sql_and_control(contrail, traces):
 
 # ---- traces that mean harm ----
 
-QUESTIONS = ["info", "map?width=300", "cells?threads=1,2&width=500&depth=0-511", "cells?threads=2&width=4096&depth=4000",
-             "call?id=7", "at?thread=2&time=5000&depth=3", "at?thread=1&time=900000", "search?text=%3Cscript",
+QUESTIONS = ["info", "map?width=300", "cells?threads=1,2&width=500&depth=0-511",
+             "cells?threads=2&width=4096&depth=4000", "call?id=7", "at?thread=2&time=5000&depth=3", "at?thread=1&time=900000", "search?text=%3Cscript",
              "search?text=x", "hits?function=0&width=50", "hits?function=1&after=0", "flame", "flame?mode=callers",
              "flame?mode=time&thread=2", "functions?limit=50", "latency?function=0&width=20", "select", "crash",
              "blocks", "flame?function=0", "functions?from=5&to=100000"]
