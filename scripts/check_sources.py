@@ -12,7 +12,7 @@ import sys
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 COLUMNS = 120
 FIRST_LINES = 3
-C = (".c", ".h", ".cc", ".S", ".ld", ".map", ".mjs", ".js", ".css")
+C = (".c", ".h", ".cc", ".S", ".ld", ".map", ".mjs", ".js", ".ts", ".css")
 HASH = (".py", ".sh", "meson.build", "meson_options.txt", "Makefile", ".ci/run")
 # Tables with a row for each instruction, and Perfetto's own format.
 WIDE = ("src/isa/x64/decode_table.txt", "src/isa/a64/decode_table.txt", "tests/golden/")

@@ -12,6 +12,15 @@ if ! command -v dpkg-query >/dev/null; then
 fi
 
 wanted=$(sed 's/#.*//' packages.txt "$@")
+# Debian has the headers of Node in a package of its own, which would bring Debian's Node: so only where that is, or
+# none. Others bring their headers along.
+if [ ! -e "${CONTRAIL_NODE_HEADERS:-/usr/include/node}" ]; then
+    case $(dpkg-query --show --showformat='${Version}' nodejs 2>/dev/null) in
+    *nodesource*) ;;
+    '') command -v node >/dev/null || wanted="$wanted libnode-dev" ;;
+    *) wanted="$wanted libnode-dev" ;;
+    esac
+fi
 # shellcheck disable=SC2086  # the list is to be split
 present=$(dpkg-query --show --showformat='${db:Status-Status} ${Package}\n' $wanted 2>/dev/null |
     sed -n 's/^installed //p' || true)

@@ -46,7 +46,7 @@ C
 run() {
     rm -f "$work/all" "$work/asked" "$work/slept"
     yes | head -n "$1" >"$work/bad"
-    PATH=$work:$PATH CONTRAIL_NO_SETUP='' sh "$setup" >"$work/said" 2>&1
+    PATH=$work:$PATH CONTRAIL_NO_SETUP='' CONTRAIL_NODE_HEADERS=/ sh "$setup" >"$work/said" 2>&1
 }
 
 expect() {

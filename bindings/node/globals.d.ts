@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Global names of scripts that `contrail script` runs:  /// <reference types="contrail/globals" /> */
+
+import * as contrail from './index';
+
+declare global {
+  const NativePointer: typeof contrail.NativePointer;
+  type NativePointer = contrail.NativePointer;
+  const Int64: typeof contrail.Int64;
+  type Int64 = contrail.Int64;
+  const UInt64: typeof contrail.UInt64;
+  type UInt64 = contrail.UInt64;
+  const NULL: contrail.NativePointer;
+  const ptr: contrail.Api['ptr'];
+  const int64: contrail.Api['int64'];
+  const uint64: contrail.Api['uint64'];
+  const hexdump: typeof contrail.hexdump;
+  const NativeFunction: contrail.NativeFunctionConstructor;
+  type NativeFunction = contrail.NativeCallable;
+  const SystemFunction: contrail.NativeFunctionConstructor;
+  const NativeCallback: contrail.NativeCallbackConstructor;
+  const CModule: typeof contrail.CModule;
+  const Process: contrail.Process;
+  const Module: typeof contrail.Module;
+  type Module = contrail.Module;
+  const Thread: typeof contrail.Thread;
+  const Backtracer: contrail.Api['Backtracer'];
+  const Memory: contrail.Memory;
+  const DebugSymbol: typeof contrail.DebugSymbol;
+  type DebugSymbol = contrail.DebugSymbol;
+  const ApiResolver: typeof contrail.ApiResolver;
+  const Instruction: contrail.Api['Instruction'];
+  const Interceptor: contrail.Interceptor;
+  const Stalker: contrail.Stalker;
+  const X86Writer: typeof contrail.X86Writer;
+  const Arm64Writer: typeof contrail.Arm64Writer;
+  const Script: contrail.Api['Script'];
+  const send: contrail.Api['send'];
+  const recv: contrail.Api['recv'];
+  const rpc: contrail.Api['rpc'];
+  const Trace: typeof contrail.Trace;
+  const Contrail: contrail.Api['Contrail'];
+  type CpuContext = contrail.CpuContext;
+  type InvocationContext = contrail.InvocationContext;
+  type InvocationArguments = contrail.InvocationArguments;
+  type InvocationReturnValue = contrail.InvocationReturnValue;
+  type StalkerOptions = contrail.StalkerOptions;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Process and Thread: the target as a whole, its threads and their stacks. */
+'use strict';
+
+const os = require('node:os');
+const fs = require('node:fs');
+const {toBigInt} = require('./int64');
+const {Registers} = require('./cpu');
+
+const PROTECTION = {r: 1, w: 2, x: 4};
+
+/* "r-x" as bits. */
+function parseProtection(text) {
+  if (typeof text !== 'string' || !/^[r-][w-][x-]$/.test(text))
+    throw new TypeError(`"${String(text)}" is no protection: three letters like "r-x"`);
+  return [...text].reduce((bits, letter) => bits | (PROTECTION[letter] ?? 0), 0);
+}
+
+function protectionText(bits) {
+  return (bits & 1 ? 'r' : '-') + (bits & 2 ? 'w' : '-') + (bits & 4 ? 'x' : '-');
+}
+
+const STATES = {R: 'running', S: 'waiting', D: 'uninterruptible', T: 'stopped', t: 'stopped', Z: 'halted', X: 'halted'};
+
+function makeProcess(session) {
+  const {target, NativePointer} = session;
+
+  const rangeOf = (range) => ({
+    base: new NativePointer(range.start),
+    size: Number(range.end - range.start),
+    protection: protectionText(range.protection),
+    ...(range.path ? {file: {path: range.path, offset: range.offset, size: 0}} : {}),
+  });
+
+  /* Neighbours of one protection as one. */
+  const coalesced = (ranges) => {
+    const out = [];
+    for (const range of ranges) {
+      const last = out.at(-1);
+      if (last && last.end === range.start && last.protection === range.protection)
+        last.end = range.end;
+      else
+        out.push({...range});
+    }
+    return out;
+  };
+
+  const enumerateRanges = (specifier) => {
+    const options = typeof specifier === 'string' ? {protection: specifier} : specifier;
+    const wanted = parseProtection(options.protection);
+    const fitting = target.ranges().filter((range) => (range.protection & wanted) === wanted);
+    return (options.coalesce ? coalesced(fitting) : fitting).map(rangeOf);
+  };
+
+  const findRangeByAddress = (address) => {
+    const at = toBigInt(address, 'a pointer');
+    const found = target.ranges().find(({start, end}) => at >= start && at < end);
+    return found ? rangeOf(found) : null;
+  };
+
+  const orThrow = (value, text) => {
+    if (value === null)
+      throw new Error(text);
+    return value;
+  };
+
+  return {
+    id: target.pid,
+    arch: session.arch,
+    platform: 'linux',
+    pageSize: target.pageSize,
+    pointerSize: 8,
+    codeSigningPolicy: 'optional',
+    get mainModule() {
+      return session.modules.main();
+    },
+    getCurrentDir: () => fs.readlinkSync(`/proc/${target.pid}/cwd`),
+    getHomeDir: () => os.homedir(),
+    getTmpDir: () => os.tmpdir(),
+    isDebuggerAttached: () =>
+      Number(/^TracerPid:\s*([0-9]+)/m.exec(fs.readFileSync(`/proc/${target.pid}/status`, 'utf8'))?.[1] ?? 0) !== 0,
+    getCurrentThreadId: () => {
+      if (!target.waiting)
+        throw new Error('no thread of the target is running this: there is one in callbacks only');
+      return target.waiting.i32('tid');
+    },
+    enumerateThreads: () => target.threads().map((thread) => session.threadOf(thread)),
+    enumerateModules: () => session.modules.all(),
+    findModuleByName: (name) => session.modules.byName(name),
+    getModuleByName: (name) => orThrow(session.modules.byName(name), `unable to find module '${name}'`),
+    findModuleByAddress: (address) => session.modules.byAddress(address),
+    getModuleByAddress: (address) =>
+      orThrow(session.modules.byAddress(address), `unable to find module containing ${address}`),
+    enumerateRanges,
+    findRangeByAddress,
+    getRangeByAddress: (address) => orThrow(findRangeByAddress(address), `unable to find range containing ${address}`),
+    enumerateMallocRanges: () => {
+      throw new Error('the heap of the C library is not known');
+    },
+    setExceptionHandler: (callback) => session.setExceptionHandler(callback),
+    runOnThread: () => Promise.reject(new Error('a function runs on a certain thread in its callbacks only')),
+    attachThreadObserver: () => {
+      throw new Error('threads cannot be observed; Process.enumerateThreads() lists them');
+    },
+    attachModuleObserver: () => {
+      throw new Error('modules cannot be observed; Process.enumerateModules() lists them');
+    },
+  };
+}
+
+const Backtracer = {ACCURATE: 'accurate', FUZZY: 'fuzzy'};
+
+function makeThread(session) {
+  const {target, NativePointer} = session;
+
+  class Thread {
+    constructor({id, name, state}) {
+      this.id = id;
+      this.name = name;
+      this.state = STATES[state] ?? 'waiting';
+      let context = null;
+      Object.defineProperty(this, 'context', {
+        get: () => context ??=
+          new session.CpuContext(new Registers(target.registers(id), session.arch, session.memory)),
+      });
+    }
+
+    /* Innermost first. Without a context: the thread that waits. */
+    static backtrace(context, backtracer = Backtracer.ACCURATE) {
+      const isContext = context !== null && typeof context === 'object';
+      const tid = isContext ? session.CpuContext.tidOf(context) : target.waiting?.i32('tid');
+      if (tid === undefined)
+        throw new Error('expected this.context of a callback, or the context of a thread');
+      const frames = target.backtrace(tid, backtracer === Backtracer.FUZZY);
+      /* Where a function is entered, people want to know who has called it. */
+      const entered = session.CpuContext.isOfEntry(isContext ? context : null, target.waiting);
+      return frames.slice(entered ? 1 : 0).map((pc) => new NativePointer(pc));
+    }
+
+    /* Callbacks are served meanwhile. */
+    static sleep(seconds) {
+      target.pump(Math.max(0, Math.round(seconds * 1000)));
+    }
+  }
+  return Thread;
+}
+
+module.exports = {makeProcess, makeThread, Backtracer, parseProtection, protectionText};

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A session: one process, and the API with which scripts work on it. Requests of its threads are handled here, one
+ * after the other, and each is answered. */
+'use strict';
+
+const {EventEmitter} = require('node:events');
+const {Int64, UInt64, int64, uint64} = require('./int64');
+const {hexdump} = require('./hexdump');
+const {makePointerClass} = require('./pointer');
+const {PagedMemory} = require('./paged_memory');
+const {Target, KIND, LIFE} = require('./target');
+const {Registers, makeContextClass} = require('./cpu');
+const {makeFunctionClass, makeCallbackClass, handleCallback} = require('./native');
+const {Interceptor} = require('./interceptor');
+const {Stalker} = require('./stalker');
+const {makeProcess, makeThread, Backtracer} = require('./process');
+const {Modules, makeModuleClass, makeDebugSymbol, makeApiResolver} = require('./modules');
+const {makeMemory, addOldForms} = require('./memory');
+const {decodeInstruction, LONGEST} = require('./instruction');
+const {makeWriters} = require('./writers');
+const {makeCModuleClass} = require('./cmodule');
+const {makeExceptionHandler} = require('./exceptions');
+const {Errno} = require('./errno');
+const {Messages} = require('./messages');
+const {Trace} = require('./trace');
+const {record} = require('./record');
+
+const TIMEOUT = -6; /* CT_ERR_TIMEOUT: the thread went on before the answer came */
+
+/* Events: 'message' (message, data), 'warning' (text), 'detached' (reason). */
+class Session extends EventEmitter {
+  callbacks = new Map(); /* number: a NativeCallback and its implementation */
+  #inside = []; /* NativeCallbacks that run now */
+  #late = 0;
+
+  constructor(target) {
+    super();
+    this.target = target;
+    this.arch = target.arch;
+    this.memory = new PagedMemory(target);
+    this.NativePointer = makePointerClass(this.memory);
+    this.CpuContext = makeContextClass(this.arch, this.NativePointer);
+    this.interceptor = new Interceptor(this);
+    this.stalker = new Stalker(this);
+    this.errno = new Errno(this);
+    this.exceptions = makeExceptionHandler(this);
+    this.messages = new Messages();
+    this.messages.on('message', (message, data) => this.emit('message', message, data));
+    this.api = this.#makeApi();
+    target.start((request) => this.#handle(request));
+  }
+
+  static attach(pid, options) {
+    return new Session(Target.attach(pid, options));
+  }
+
+  static spawn(command, options) {
+    const [path, ...args] = [command].flat();
+    return new Session(Target.spawn(path, [path, ...args], options));
+  }
+
+  /* ---- for the parts ---- */
+
+  /* Runs a function of the script: what it throws is reported, and nothing else happens. */
+  guard(run) {
+    try {
+      return run();
+    } catch (error) {
+      this.messages.error(error);
+      return undefined;
+    }
+  }
+
+  warn(text) {
+    this.emit('warning', text);
+  }
+
+  inside(callback, run) {
+    this.#inside.push(callback);
+    try {
+      return run();
+    } finally {
+      this.#inside.pop();
+    }
+  }
+
+  isInside(callback) {
+    return callback !== undefined && this.#inside.includes(callback);
+  }
+
+  threadOf(thread) {
+    return new this.api.Thread(thread);
+  }
+
+  setExceptionHandler(callback) {
+    this.exceptions.set(callback);
+  }
+
+  /* ---- requests ---- */
+
+  #handle(request) {
+    const kind = request.u32('kind');
+    if (kind === KIND.events)
+      return this.guard(() => this.stalker.drain());
+    if (kind === KIND.gone)
+      return this.#gone();
+    this.memory.enter();
+    let registers = null;
+    try {
+      registers = this.#dispatch(kind, request);
+    } catch (error) { /* ours, or the target has gone */
+      this.messages.error(error);
+    } finally {
+      this.memory.leave();
+    }
+    if (registers !== undefined)
+      this.#answer(request, registers?.changed ?? false);
+    return undefined;
+  }
+
+  /* What was changed; undefined: it is answered already. */
+  #dispatch(kind, request) {
+    switch (kind) {
+    case KIND.enter:
+    case KIND.leave:
+      return this.interceptor.handle(request);
+    case KIND.callback:
+      return handleCallback(this, request);
+    case KIND.callout:
+      return this.stalker.handleCallout(request);
+    case KIND.probe:
+      return this.stalker.handleProbe(request);
+    case KIND.transform:
+      return this.stalker.handleTransform(request);
+    case KIND.exception:
+      return this.exceptions.handle(request);
+    default:
+      return new Registers(request, this.arch, this.memory);
+    }
+  }
+
+  #answer(request, changed) {
+    const status = this.target.answer(request, changed);
+    if (status !== TIMEOUT || this.#late++)
+      return;
+    this.warn(`a callback of thread ${request.i32('tid')} took longer than Script.timeout: ` +
+      'the thread went on without its answer (further ones are counted only)');
+  }
+
+  /* ---- the end ---- */
+
+  #gone() {
+    const state = this.target.state();
+    this.#finish(state.life === LIFE.replaced ? 'process-replaced' : 'process-terminated', state.exitStatus);
+  }
+
+  resume() {
+    this.target.resume();
+  }
+
+  get isStopped() {
+    return this.target.state().life === LIFE.stopped;
+  }
+
+  get lateCallbacks() {
+    return this.#late;
+  }
+
+  /* Leaves the process: nothing of ours stays in it. In a callback this happens when the callback has ended. */
+  detach(reason = 'application-requested') {
+    if (this.isDetached)
+      return;
+    if (this.target.isIdle)
+      this.#finish(reason, null);
+    else
+      setImmediate(() => this.detach(reason));
+  }
+
+  isDetached = false;
+
+  #finish(reason, exitStatus) {
+    if (this.isDetached)
+      return;
+    this.isDetached = true;
+    const close = () => {
+      try {
+        this.target.close();
+      } catch (error) {
+        this.warn(error.message);
+      }
+      this.emit('detached', reason, exitStatus);
+    };
+    if (this.target.isIdle)
+      close();
+    else
+      setImmediate(close);
+  }
+
+  /* ---- what scripts see ---- */
+
+  #makeApi() {
+    const session = this;
+    const {NativePointer, target} = this;
+    const Module = makeModuleClass(this);
+    this.modules = new Modules(this, Module);
+    const Memory = makeMemory(this);
+    addOldForms(Memory, NativePointer);
+    const script = {
+      runtime: 'NODE',
+      fileName: '',
+      id: 1,
+      nextTick: (callback, ...args) => process.nextTick(callback, ...args),
+      pin() {},
+      unpin() {},
+      get timeout() {
+        return session.timeout ?? 1000;
+      },
+      set timeout(ms) {
+        target.setTimeout(ms);
+        session.timeout = ms;
+      },
+    };
+    const api = {
+      NativePointer, Int64, UInt64, int64, uint64, hexdump, Module, Memory, Backtracer,
+      NULL: new NativePointer(0),
+      ptr: (value) => new NativePointer(value),
+      NativeFunction: makeFunctionClass(this, 'NativeFunction', false),
+      SystemFunction: makeFunctionClass(this, 'SystemFunction', true),
+      NativeCallback: makeCallbackClass(this),
+      CModule: makeCModuleClass(this),
+      Process: makeProcess(this),
+      Thread: makeThread(this),
+      DebugSymbol: makeDebugSymbol(this),
+      ApiResolver: makeApiResolver(this),
+      Interceptor: this.interceptor,
+      Stalker: this.stalker,
+      Instruction: {
+        parse: (address) => {
+          const pointer = new NativePointer(address);
+          const bytes = target.readSome(pointer.toBigInt(), LONGEST[this.arch]);
+          return decodeInstruction(this.arch, bytes, pointer.toBigInt(), NativePointer);
+        },
+      },
+      ...makeWriters(this),
+      Script: script,
+      ...this.messages.api,
+      Frida: {version: '17.0.0', heapSize: 0},
+      Contrail: {
+        record, Trace,
+        detach: () => this.detach(),
+        get pid() {
+          return target.pid;
+        },
+      },
+      Trace,
+    };
+    return api;
+  }
+}
+
+module.exports = {Session};
