@@ -49,5 +49,6 @@ extern const struct ct_command ct_command_doctor;
 extern const struct ct_command ct_command_tail;
 extern const struct ct_command ct_command_stalk;
 extern const struct ct_command ct_command_mcp, ct_command_view;
+extern const struct ct_command ct_command_script;
 
 #endif

@@ -29,6 +29,7 @@ LIMIT = 60
 SKIPPED = {
     "make ": "builds or installs: other tests do this",
     "meson setup": "builds",
+    "contrail script": "needs Node: tests/node runs the scripts",
     "gcc watch.c": "needs an installed library: check-deb.sh compiles it",
     "attach $(pidof redis-server)": "runs until Ctrl-C",
     "stalk --summary -- make": "follows compilers: the stalk tests follow families",

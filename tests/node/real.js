@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scripts on real processes: real.js CONTRAIL SAMPLE SCRIPTS [NAME...], with SCRIPTS the folder of examples. Exit
+ * status 77: processes may not be traced here. */
+'use strict';
+
+const assert = require('node:assert/strict');
+const {spawn, spawnSync} = require('node:child_process');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+
+const [contrail, sample, examples, ...only] = process.argv.slice(2);
+const DEADLINE = 60000;
+const PATIENT = ['--timeout', '30s']; /* machines are slow at times, and threads wait for scripts */
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'contrail-'));
+process.on('exit', () => fs.rmSync(folder, {recursive: true, force: true}));
+
+/* A script, started with a program: {status, out, err}. */
+function run(script, command, options = {}) {
+  const done = spawnSync(contrail, ['script', ...(options.words ?? PATIENT), script, '--', ...command],
+    {encoding: 'utf8', timeout: DEADLINE, input: options.input, env: {...process.env, ...options.env}});
+  return {status: done.status, out: done.stdout ?? '', err: done.stderr ?? ''};
+}
+
+const example = (name) => path.join(examples, name + '.js');
+
+/* A script of the test itself. */
+function write(name, text) {
+  const file = path.join(folder, name + '.js');
+  fs.writeFileSync(file, text);
+  return file;
+}
+
+/* Starts the sample, and gives it to `use` once it has printed something. */
+async function withSample(args, use) {
+  const child = spawn(sample, args, {stdio: ['ignore', 'pipe', 'inherit']});
+  let out = '';
+  child.stdout.setEncoding('utf8').on('data', (text) => out += text);
+  const ended = new Promise((resolve) => child.on('close', resolve));
+  await new Promise((resolve) => child.stdout.once('data', resolve));
+  try {
+    await use(child, () => out);
+  } finally {
+    child.kill();
+    await ended;
+  }
+}
+
+function attached(script, pid, env = {}) {
+  return spawnSync(contrail, ['script', ...PATIENT, script, '-p', String(pid)],
+    {encoding: 'utf8', timeout: DEADLINE, env: {...process.env, ...env}});
+}
+
+const has = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
+
+const cases = {
+  api() {
+    const {status, out, err} = run(path.join(__dirname, 'api_script.js'), [sample, '30']);
+    assert.match(out, /\d+ checks, 0 failed/, out + err);
+    assert.equal(status, 0, err);
+    assert.match(out, /round 0: licence valid, price 214, walked 0, read nothing/);
+    assert.match(out, /round 29: licence wrong, price 1070, walked 841, read something/);
+  },
+
+  log_open() {
+    const {status, out, err} = run(example('log-open'), [sample, '2']);
+    assert.match(out, /open(64)?\("\/etc\/hostname"\) = \d/, out + err);
+    assert.equal(status, 0);
+    assert.match(run(example('log-open'), ['cat', '/no such file']).out, /\("\/no such file"\) = failed, errno 2/);
+  },
+
+  change_return() {
+    const {out, err} = run(example('change-return'), ['id', '-u']);
+    assert.equal(out, '4711\n', err);
+  },
+
+  dump_crypto() {
+    if (!has('openssl'))
+      return 'openssl is not installed';
+    const {out, err} = run(example('dump-crypto'), ['openssl', 'dgst', '-sha256'], {input: 'hello crypto\n'});
+    assert.match(err, /EVP_DigestUpdate: 13 bytes/, out + err);
+    assert.match(err, /hello crypto/);
+    assert.match(out, /[0-9a-f]{64}/);
+    return null;
+  },
+
+  force_check() {
+    const {out, err} = run(example('force-check'), [sample, '3']);
+    assert.equal(out.match(/round \d: licence valid/g)?.length, 3, out + err);
+    assert.match(out, /licence_is_valid\("guess"\) is true now/);
+  },
+
+  latency() {
+    const {err} = run(example('latency'), [sample, '20', '1']);
+    assert.match(err, /look_into: 20 calls, mean [0-9.]+ us/, err);
+  },
+
+  watch_allocations() {
+    const {err} = run(example('watch-allocations'), [sample, '3']);
+    assert.equal(err.match(/malloc\(4096\) = 0x/g)?.length >= 3, true, err);
+    assert.match(err, /sample!main\+0x[0-9a-f]+ sample\.c:\d+/);
+  },
+
+  async count_per_module() {
+    await withSample(['1000', '1'], (child) => {
+      const {stdout, stderr} = attached(example('count-per-module'), child.pid);
+      assert.match(stdout, /\d+ {2}sample/, stdout + stderr);
+      assert.match(stdout, /\d+ {2}libc/);
+    });
+  },
+
+  async trace_thread() {
+    await withSample(['1000', '1'], (child) => {
+      const {stdout, stderr} = attached(example('trace-thread'), child.pid);
+      assert.match(stdout, /thread \d+ \(sample\): [1-9]\d* calls/, stdout + stderr);
+      assert.match(stdout, /\bstep\b/);
+    });
+  },
+
+  async coverage() {
+    const file = path.join(folder, 'run.drcov');
+    await withSample(['1000', '1'], (child) => {
+      const {stdout, stderr} = attached(example('coverage'), child.pid, {DRCOV: file});
+      assert.match(stdout, /[1-9]\d* blocks in/, stdout + stderr);
+    });
+    const data = fs.readFileSync(file);
+    const [, count] = /BB Table: (\d+) bbs\n/.exec(data.toString('latin1'));
+    const at = data.indexOf('BB Table');
+    assert.equal(data.length - data.indexOf('\n', at) - 1, 8 * Number(count));
+  },
+
+  patch_instruction() {
+    const {out, err} = run(example('patch-instruction'), [sample, '4']);
+    assert.match(out, /round 3: licence wrong, price 1071/, out + err);
+  },
+
+  /* A script that fails in every way that it can; the program behaves as without it. */
+  async bad_scripts() {
+    const plain = spawnSync(sample, ['8'], {encoding: 'utf8'}).stdout;
+    const price = 'Process.mainModule.getSymbolByName("price")';
+    const scripts = {
+      throws: [`Interceptor.attach(${price}, {onEnter() { throw new Error('oops'); }, onLeave() { null.x; }});`,
+        /the script has failed: Error: oops \(.*throws\.js:1\)/],
+      loops: [`Interceptor.attach(${price}, {onEnter() { const end = Date.now() + 400; while (Date.now() < end); }});`,
+        /took longer than Script\.timeout/],
+      wild: [
+        `Interceptor.attach(${price}, {onEnter(args) { args[0].readU8(); }});`, /access violation accessing 0x3e8/],
+      types: [`Interceptor.attach(${price}, {onLeave(retval) { retval.replace({}); }});`, /expected a pointer/],
+    };
+    for (const [name, [text, message]] of Object.entries(scripts)) {
+      const {status, out, err} = run(write(name, text), [sample, '8'], {words: ['--timeout', '100ms']});
+      assert.equal(out, plain, name);
+      assert.match(err, message, name);
+      assert.equal(status, 0, name);
+    }
+    const syntax = run(write('syntax', 'let x = ;'), [sample, '1']);
+    assert.equal(syntax.status, 1);
+    assert.match(syntax.err, /SyntaxError/);
+    assert.match(run(write('missing', '').slice(0, -3) + 'x', [sample, '1']).err, /there is no script/);
+    const gone = attached(write('empty', ''), 4194303);
+    assert.equal(gone.status, 69, gone.stderr);
+  },
+
+  /* Node is killed in the middle of a callback; the program goes on. */
+  async killed() {
+    const script = write('hold', `Interceptor.attach(Process.mainModule.getSymbolByName('price'), {onEnter() {
+      console.log('held'); const end = Date.now() + 5000; while (Date.now() < end); }});`);
+    await withSample(['2000', '5'], async (child, output) => {
+      const node = spawn(contrail, ['script', '--timeout', '30s', script, '-p', String(child.pid)],
+        {stdio: ['ignore', 'pipe', 'inherit']});
+      await new Promise((resolve) => node.stdout.once('data', resolve));
+      node.kill('SIGKILL');
+      await new Promise((resolve) => node.on('close', resolve));
+      const before = output().length;
+      const end = Date.now() + DEADLINE;
+      while (output().length === before && Date.now() < end)
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      assert.ok(output().length > before, 'the program goes on');
+      const again = attached(write('again', 'console.log("in again"); Contrail.detach();'), child.pid);
+      assert.match(again.stdout, /in again/, again.stderr);
+    });
+  },
+
+  /* Nothing is left: the mappings are the same before and after. */
+  async same_maps() {
+    const script = write('leave', `Interceptor.attach(Process.mainModule.getSymbolByName('price'), {onEnter() {}});
+      Memory.alloc(100); setTimeout(() => Contrail.detach(), 50);`);
+    await withSample(['2000', '5'], (child) => {
+      const maps = () => fs.readFileSync(`/proc/${child.pid}/maps`, 'utf8');
+      const before = maps();
+      const {status, stderr} = attached(script, child.pid);
+      assert.equal(status, 0, stderr);
+      assert.equal(maps(), before);
+    });
+  },
+};
+
+async function main() {
+  const probe = run(write('probe', ''), ['true']);
+  if (probe.status !== 0) {
+    console.log(`no process can be scripted here: ${probe.err.trim()}`);
+    process.exit(77);
+  }
+  let failed = 0;
+  for (const [name, test] of Object.entries(cases)) {
+    if (only.length && !only.includes(name))
+      continue;
+    const started = Date.now();
+    try {
+      const skipped = await test();
+      const time = `(${Date.now() - started} ms)`;
+      console.log(skipped ? `skipped ${name}: ${skipped} ${time}` : `ok      ${name} ${time}`);
+    } catch (error) {
+      failed++;
+      console.log(`FAILED  ${name}: ${error.stack}`);
+    }
+  }
+  process.exit(failed ? 1 : 0);
+}
+
+main();
