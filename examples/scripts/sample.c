@@ -47,6 +47,10 @@ KEEP void *keep(size_t size) {
     return malloc(size);
 }
 
+KEEP void finish(void) {
+    fflush(stdout);
+}
+
 static volatile int walked; /* or a compiler would walk once */
 
 static void *work(void *arg) {
@@ -75,5 +79,6 @@ int main(int argc, char **argv) {
     }
     stop = 1;
     pthread_join(worker, NULL);
+    finish();
     return 0;
 }

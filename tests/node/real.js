@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scripts on real processes: real.js CONTRAIL SAMPLE SCRIPTS [NAME...], with SCRIPTS the folder of examples. Exit
+/* Scripts on real processes: real.js CONTRAIL ADDON SAMPLE SCRIPTS [NAME...], with SCRIPTS the folder of examples. Exit
  * status 77: processes may not be traced here. */
 'use strict';
 
@@ -9,7 +9,7 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 
-const [contrail, sample, examples, ...only] = process.argv.slice(2);
+const [contrail, addon, sample, examples, ...only] = process.argv.slice(2);
 const DEADLINE = 60000;
 const PATIENT = ['--timeout', '30s']; /* machines are slow at times, and threads wait for scripts */
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'contrail-'));
@@ -132,6 +132,31 @@ const cases = {
   patch_instruction() {
     const {out, err} = run(example('patch-instruction'), [sample, '4']);
     assert.match(out, /round 3: licence wrong, price 1071/, out + err);
+  },
+
+  stalker() {
+    const plain = spawnSync(sample, ['5'], {encoding: 'utf8'}).stdout;
+    const {status, out, err} = run(path.join(__dirname, 'stalker_script.js'), [sample, '5']);
+    assert.match(out, /6 checks, 0 failed/, out + err);
+    assert.ok(out.startsWith(plain));
+    assert.equal(status, 0);
+  },
+
+  program() {
+    const done = spawnSync(process.execPath, [path.join(__dirname, 'program.js'), contrail, addon, sample, folder],
+      {encoding: 'utf8', timeout: 2 * DEADLINE});
+    assert.match(done.stdout, /program: all right/, done.stdout + done.stderr);
+    assert.equal(done.status, 0);
+  },
+
+  compiled() {
+    if (!has('cc'))
+      return 'no C compiler is installed';
+    const {status, out, err} = run(path.join(__dirname, 'compiled_script.js'), [sample, '4']);
+    assert.match(out, /compiled: all right/, out + err);
+    assert.match(out, /round 3: licence wrong, price 1219/); /* 200 and seven percent, 1000, 5 */
+    assert.equal(status, 0);
+    return null;
   },
 
   /* A script that fails in every way that it can; the program behaves as without it. */

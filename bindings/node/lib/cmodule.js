@@ -34,7 +34,7 @@ function compile(source, arch) {
   try {
     const file = path.join(folder, 'module.c'), object = path.join(folder, 'module.o');
     const {names, text} = wrappers(source);
-    fs.writeFileSync(file, `#line 1 "module.c"\n${source}\n${text}\n`);
+    fs.writeFileSync(file, `#line 1 "module.c"\n${source}\n${text}\n`, {mode: 0o600});
     for (const compiler of [process.env.CONTRAIL_CC, ...COMPILERS].filter(Boolean)) {
       const done = spawnSync(compiler, [...OPTIONS, ...OF_ARCH[arch], '-I', INCLUDE, file, '-o', object],
         {encoding: 'utf8'});
