@@ -147,7 +147,7 @@ static bool jumps_in_excluded(const struct stalk_thread *t, uint32_t exit) {
 /* Where returns are instructions of their own, no other branch that has an exit is one: a function may begin right
  * after a call that never returns. */
 static bool may_return(struct ct_stalker *s, uint64_t target, uint32_t exit) {
-    return !(STALK_RETURN_IN_REGISTER && exit) && ct_stalk_follows_call(s, target);
+    return !(STALK_RETURN_IN_REGISTER && exit) && ct_stalk_is_returned_to(s, target);
 }
 
 /* A call of excluded code runs natively, and returns to a stub of ours. The return address is on the stack or in its

@@ -52,6 +52,8 @@ bool ct_stalk_move_block(struct stalk_thread *t, unsigned reg);
 void ct_stalk_machine_find(struct stalk_machine *machine);
 /* Does the address look like a return address, that is, is there a call before it? */
 bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address);
+/* ... and not like the start of a function, which may be there too? */
+bool ct_stalk_is_returned_to(struct ct_stalker *s, uint64_t address);
 
 /* From now on the exit calls excluded code, which returns through `stub`, without the engine. */
 void ct_stalk_link_excluded(struct stalk_cache *c, uint32_t exit, uint64_t target, uint64_t stub);

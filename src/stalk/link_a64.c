@@ -512,10 +512,14 @@ bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address) {
     bool changes;
     struct ct_a64_insn x;
     if (address & 3 || !ct_stalk_executable(s, address, &end, &changes) ||
-        !ct_stalk_executable(s, address - 4, &end, &changes) || begins_function(address))
+        !ct_stalk_executable(s, address - 4, &end, &changes))
         return false;
     return !ct_a64_decode(ct_a64_word((const uint8_t *)(address - 4)), &x) &&
            (x.kind == CT_INSN_CALL || x.kind == CT_INSN_CALL_INDIRECT);
+}
+
+bool ct_stalk_is_returned_to(struct ct_stalker *s, uint64_t address) {
+    return ct_stalk_follows_call(s, address) && !begins_function(address);
 }
 
 bool ct_stalk_is_setjmp(uint64_t address) {

@@ -434,6 +434,10 @@ bool ct_stalk_follows_call(struct ct_stalker *s, uint64_t address) {
     return false;
 }
 
+bool ct_stalk_is_returned_to(struct ct_stalker *s, uint64_t address) {
+    return ct_stalk_follows_call(s, address);
+}
+
 bool ct_stalk_is_setjmp(uint64_t address) {
     for (unsigned i = STALK_SETJMP; i <= STALK_SIGSETJMP; i++)
         if (address && address == ct_stalk_functions[i])

@@ -250,11 +250,41 @@ static void test_thread_pointer(void **state) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
+/* A call that never returns, of an excluded function through a linkage table: the next function begins where it would
+ * return to. */
+static jmp_buf away;
+static void go_away(void) {
+    longjmp(away, 1);
+}
+static void (*volatile gone)(void) = go_away;
+FUNCTION(calls_for_good, "stp x29, x30, [sp, #-16]!\n bl 1f\n paciasp\n ret\n 1: ldp x2, x1, [x0]\n br x2");
+
+static void test_excluded_for_good(void **state) {
+    (void)state;
+    uint8_t *code = map_code(4096);
+    put_words(code, (const uint32_t[]){0xd503245f, 0xd61f0020}, 2); /* bti c; br x1 */
+    uint64_t ways[2] = {(uint64_t)code, (uint64_t)gone};
+    struct ct_stalker_statistics before = {.size = sizeof before}, after = before;
+    struct ct_stalker *stalker = make(1);
+    assert_int_equal(ct_stalker_exclude(stalker, (uint64_t)code, 4096), 0);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    if (!setjmp(away)) {
+        ct_stalker_statistics(stalker, &before);
+        calls_for_good((uint64_t)ways);
+    }
+    ct_stalker_statistics(stalker, &after);
+    (void)ct_stalker_unfollow_me(stalker);
+    assert_true(after.excluded_calls - before.excluded_calls >= 2); /* this one, and the one that counts */
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+    munmap(code, 4096);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_functions),           cmocka_unit_test(test_unit),
         cmocka_unit_test(test_x18_in_handlers),     cmocka_unit_test(test_guarded),
         cmocka_unit_test(test_excluded_after_call), cmocka_unit_test(test_thread_pointer),
+        cmocka_unit_test(test_excluded_for_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,4 +169,7 @@ enum { DEATH_OF_DIVISION = 4 }; /* SIGILL */
                      : [cpu] "r"(processor), [now] "m"((area)->cpu_id), [word] "r"(place)                              \
                      : "x13", "x14", "x15", "cc", "memory")
 
+/* Natively the kernel has stepped back to the call that it would repeat; our signal comes after it. */
+enum { DEATH_IN_CALL = 4 };
+
 #endif

@@ -183,4 +183,6 @@ enum { DEATH_OF_DIVISION = 8 }; /* SIGFPE */
                      : [cpu] "r"(processor), [now] "m"((area)->cpu_id), [word] "r"(place)                              \
                      : "rax", "rcx", "cc", "memory")
 
+enum { DEATH_IN_CALL = 0 };
+
 #endif
