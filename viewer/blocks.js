@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of code that followed threads have executed: how often, and the instructions of one beside its source.
+// Blocks of code that followed threads have executed: how often, in which functions and lines.
 import { cancelled } from './api.js'
-import { button, el, fill } from './dom.js'
-import { count, plural } from './format.js'
+import { button, el, facts, fill } from './dom.js'
+import { count, percent, plural } from './format.js'
 import { differs } from './store.js'
 
 const PAGE = 200
 
 /** @typedef {{process: number, address: number | string, name: string, module: string, into: number, size: number,
  *   instructions: number, count: number, executed: number, line?: string}} Block */
-/** @typedef {{address: string, bytes?: string, text: string, count: number, file?: string, line?: number, source?:
- * string}} Instruction */
 
 /** The name of a block in the address of the page. @param {Block} block */
 export const placeOf = block => `${block.process}:${block.address}`
-
-/** @param {string} place */
-function parts (place) {
-  const [process, address] = place.split(':')
-  return { process, address }
-}
 
 /** @param {Block} block */
 const nameOf = block => (block.name ? `${block.name}+0x${Number(block.into).toString(16)}` : String(block.address))
@@ -29,7 +21,7 @@ export class Blocks {
   constructor (context) {
     this.context = context
     this.table = el('div', { class: 'scroller', tabindex: 0, role: 'region', 'aria-label': 'Blocks' })
-    this.code = el('div', { class: 'scroller code', tabindex: 0, role: 'region', 'aria-label': 'Instructions' })
+    this.code = el('div', { class: 'scroller code', tabindex: 0, role: 'region', 'aria-label': 'Block' })
     this.line = el('p', { class: 'line', role: 'status' })
     this.pages = el('div', { class: 'pages' })
     this.root = el(
@@ -39,6 +31,8 @@ export class Blocks {
       el('div', { class: 'columns' }, this.table, this.code)
     )
     this.offset = 0
+    /** @type {Block[]} */
+    this.rows = []
     /** @type {import('./store.js').State | null} */
     this.shown = null
   }
@@ -51,7 +45,7 @@ export class Blocks {
   resize() {}
 
   unmount () {
-    for (const slot of ['blocks', 'block']) this.context.api.cancel(slot)
+    this.context.api.cancel('blocks')
     this.root.remove()
   }
 
@@ -60,7 +54,7 @@ export class Blocks {
     const before = this.shown
     this.shown = state
     if (differs(state, before, 'trace', 'thread')) this.ask()
-    if (differs(state, before, 'address', 'trace')) this.askCode(state.address)
+    if (differs(state, before, 'address', 'trace')) this.paintBlock(state.address)
   }
 
   async ask () {
@@ -81,9 +75,11 @@ export class Blocks {
         thread: state.thread >= 0 ? state.thread : undefined
       })
       this.line.textContent = plural(answer.total, 'block')
-      this.paint(answer.blocks)
+      this.rows = answer.blocks
+      this.paint(this.rows)
       this.paintPages(answer.total)
-      if (!state.address && answer.blocks[0]) this.context.store.set({ address: placeOf(answer.blocks[0]) })
+      if (!state.address && this.rows[0]) this.context.store.set({ address: placeOf(this.rows[0]) })
+      else this.paintBlock(state.address)
     } catch (error) {
       if (!cancelled(error)) this.line.textContent = String(/** @type {Error} */ (error).message)
     }
@@ -153,54 +149,44 @@ export class Blocks {
     )
   }
 
-  /** @param {string} address */
-  async askCode (address) {
-    fill(this.code)
-    if (!address) return
-    try {
-      const { api, store } = this.context
-      this.paintCode(await api.get('block', 'block', { trace: store.state.trace, ...parts(address) }))
-    } catch (error) {
-      if (!cancelled(error)) fill(this.code, el('p', { class: 'bad' }, String(/** @type {Error} */ (error).message)))
+  /** What is known of the chosen block. @param {string} place */
+  paintBlock (place) {
+    const block = this.rows.find(one => placeOf(one) === place)
+    if (!block) {
+      fill(this.code)
+      return
     }
-  }
-
-  /** @param {{name: string, lines: Instruction[]}} block */
-  paintCode (block) {
-    const most = block.lines.reduce((a, line) => Math.max(a, line.count), 1)
-    let source = ''
-    const rows = block.lines.slice(0, 5000).flatMap(line => {
-      const heat = el('td', { class: 'number heat' }, count(line.count))
-      heat.style.background = `color-mix(in srgb, var(--accent) ${Math.round((30 * line.count) / most)}%, transparent)`
-      const row = el(
-        'tr',
-        {},
-        heat,
-        el('td', { class: 'address' }, line.address),
-        el('td', {}, el('code', {}, line.text))
-      )
-      const place = line.file ? `${line.file}:${line.line ?? 0}` : ''
-      if (!place || place === source) return [row]
-      source = place
-      return [
-        el('tr', { class: 'source' }, el('td', {}), el('td', { colspan: 2 }, `${place}  ${line.source ?? ''}`)),
-        row
-      ]
-    })
+    const own = this.rows.filter(one => one.name === block.name && one.module === block.module)
+    const executed = own.reduce((sum, one) => sum + one.executed, 0)
     fill(
       this.code,
-      el('h3', {}, block.name),
-      el(
-        'table',
-        {},
-        el('caption', { class: 'spoken' }, 'Instructions'),
-        el(
-          'thead',
-          {},
-          el('tr', {}, ...['executed', 'address', 'instruction'].map(title => el('th', { scope: 'col' }, title)))
-        ),
-        el('tbody', {}, ...rows)
-      )
+      el('h2', {}, nameOf(block)),
+      facts([
+        ['module', block.module],
+        ['source', block.line],
+        ['offset', `0x${Number(block.address).toString(16)}`],
+        ['size', `${plural(block.size, 'byte')}, ${plural(block.instructions, 'instruction')}`],
+        ['executed', plural(block.count, 'time')],
+        [
+          'instructions',
+          `${count(block.executed)}, ${percent(block.executed, executed)} of this function's on this page`
+        ]
+      ]),
+      el('p', { class: 'muted' }, 'contrail stalk --disasm prints the instructions of blocks.'),
+      el('h3', {}, 'Blocks of this function'),
+      el('ul', { class: 'plain' }, ...[...own].sort((a, b) => a.into - b.into).map(one => this.item(one, block)))
+    )
+  }
+
+  /** @param {Block} one @param {Block} chosen */
+  item (one, chosen) {
+    const go = () => this.context.store.set({ address: placeOf(one) }, { step: true })
+    const current = one === chosen ? 'true' : undefined
+    return el(
+      'li',
+      {},
+      button(nameOf(one), go, { class: 'link', 'aria-current': current }),
+      el('span', { class: 'muted' }, ` ${count(one.count)}  ${one.line}`)
     )
   }
 }

@@ -31,6 +31,7 @@ export class Search {
     /** @type {import('./types.js').Found[]} */
     this.found = []
     this.at = -1
+    this.asked = '' // the text whose functions are listed
     this.timer = /** @type {any} */ (0)
     /** @type {import('./store.js').State | null} */
     this.shown = null
@@ -101,6 +102,7 @@ export class Search {
       const { store, api } = this.context
       const answer = await api.get('search', 'search', { trace: store.state.trace, text, limit: LIMIT })
       this.found = answer.functions
+      this.asked = text
       this.at = this.found.length ? 0 : -1
       this.paint(answer.total ?? this.found.length)
     } catch (error) {
@@ -149,13 +151,20 @@ export class Search {
       if (this.found.length)
         this.at = (this.at + (event.key === 'ArrowDown' ? 1 : -1) + this.found.length) % this.found.length
       this.mark()
-    } else if (event.key === 'Enter' && !this.list.hidden && this.at >= 0) this.choose(this.found[this.at].function)
+    } else if (event.key === 'Enter') this.enter()
     else if (event.key === 'Escape') {
       if (this.list.hidden) this.input.blur()
       this.close()
     } else return
     event.preventDefault()
     event.stopPropagation()
+  }
+
+  /** Chooses from the list of what is written now, not of what was written before. */
+  async enter () {
+    clearTimeout(this.timer)
+    if (this.asked !== this.input.value.trim() || this.list.hidden) await this.ask()
+    if (!this.list.hidden && this.at >= 0) this.choose(this.found[this.at].function)
   }
 
   /** @param {number} fn */

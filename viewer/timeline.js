@@ -401,9 +401,14 @@ export class Timeline {
       this.context.store.set({ call: -1 })
       return
     }
-    const { cell, depth, track, time } = found
+    await this.choose(found.track.thread.thread, found.depth, found.cell, found.time)
+  }
+
+  /** Selects the call of a cell, or the one that is open in it at a time. @param {number} thread @param {number} depth
+   * @param {import('./paint.js').Cell} cell @param {number} time */
+  async choose (thread, depth, cell, time) {
     if (cell.call >= 0) this.context.store.set({ call: cell.call }, { step: true })
-    else await this.pick(track.thread.thread, Math.round(Math.min(Math.max(time, cell.start), cell.end - 1)), depth)
+    else await this.pick(thread, Math.round(Math.min(Math.max(time, cell.start), cell.end - 1)), depth)
   }
 
   /** Selects the call that is open in a thread at a time. @param {number} thread @param {number} time
@@ -479,7 +484,10 @@ export class Timeline {
     const { from, to } = this.range()
     if (!call) {
       const first = visible(this.tracks, this.top, this.top + this.height)[0]
-      if (first) await this.nearest(first.thread.thread, 0, (from + to) / 2, 1)
+      const { thread } = first?.thread ?? { thread: -1 }
+      const pieces = this.pieces(thread, 0, levelOf(from, to, this.canvas.width), { from, to })
+      const cell = cellAt(pieces, (from + to) / 2, (to - from) / 2)
+      if (cell) await this.choose(thread, 0, cell, (from + to) / 2)
       return
     }
     const end = call.start + call.duration

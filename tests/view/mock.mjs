@@ -321,20 +321,6 @@ export function answer (site, path, words) {
           line: 'src/shop.c:20'
         }))
       }
-    case 'block':
-      return {
-        address: words.address,
-        name: blocks.find(one => one[0] === Number(words.address))?.[1] ?? '?',
-        lines: ['mov rax, [rdi+0x10]', 'imul rax, rsi', 'ret'].map((text, i) => ({
-          address: (0x401126 + i * 4).toString(16),
-          bytes: '90',
-          text,
-          count: 51200,
-          file: 'src/shop.c',
-          line: 20 + (i > 1 ? 1 : 0),
-          source: HOSTILE
-        }))
-      }
     default:
       return null
   }

@@ -7,18 +7,16 @@ import pathlib
 import subprocess
 import sys
 
+from packages import modules
+
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "export"))
-import readers  # noqa: E402
 
 
 def main():
-    try:
-        modules = readers.npm_project(sys.argv[1], HERE / "npm")
-    except readers.Unavailable as reason:
-        print(f"skipped: {reason}")
+    place = modules(sys.argv[1])
+    if not place:
         return 77
-    compiler = modules / "node_modules" / "typescript" / "bin" / "tsc"
+    compiler = place / "node_modules" / "typescript" / "bin" / "tsc"
     return subprocess.run(["node", compiler, "-p", HERE / "tsconfig.json"], check=False).returncode
 
 
