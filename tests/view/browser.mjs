@@ -441,7 +441,8 @@ checks.a_recording_that_goes_on = async () => {
     first
   )
   const command = async (name, answer) => {
-    await page.click(`::-p-xpath(//div[contains(@class, "live")]//button[text()="${name}"])`)
+    const place = `::-p-xpath(//div[contains(@class, "live")]//button[text()="${name}"])`
+    await (await page.waitForSelector(place)).click()
     await sight.until('.live', answer)
   }
   await command('Mark', 'mark: marked')
