@@ -338,6 +338,18 @@ static napi_value resume(napi_env env, napi_callback_info info) {
     return call.failed ? NULL : ct_node_done(&call, target, ct_script_resume(target->script));
 }
 
+/* error(target): the sentence for what failed last; "" when there is none. */
+static napi_value last_error(napi_env env, napi_callback_info info) {
+    struct ct_node_call call;
+    char text[ERROR_TEXT] = "";
+    ct_node_begin(&call, env, info);
+    struct ct_node_target *target = ct_node_take_target(&call);
+    if (call.failed)
+        return NULL;
+    ct_script_error(target->script, text, sizeof text);
+    return ct_node_text(env, text);
+}
+
 /* setTimeout(target, ms): how long threads wait from now on. */
 static napi_value set_timeout(napi_env env, napi_callback_info info) {
     struct ct_node_call call;
@@ -392,8 +404,9 @@ static napi_value state(napi_env env, napi_callback_info info) {
 
 void ct_node_add_target(napi_env env, napi_value exports) {
     const struct ct_node_function functions[] = {
-        {"attach", attach}, {"spawn", spawn},    {"start", start}, {"pump", pump},
-        {"resume", resume}, {"close", close_it}, {"state", state}, {"setTimeout", set_timeout},
+        {"attach", attach},    {"spawn", spawn},    {"start", start}, {"pump", pump},
+        {"resume", resume},    {"close", close_it}, {"state", state}, {"setTimeout", set_timeout},
+        {"error", last_error},
     };
     ct_node_add(env, exports, functions, CT_NODE_COUNT(functions));
     ct_node_add_lists(env, exports);

@@ -31,25 +31,25 @@ typedef void *gpointer;
 typedef const void *gconstpointer;
 typedef void (*GDestroyNotify)(gpointer data);
 
-#define TRUE 1
+#define TRUE  1
 #define FALSE 0
 #ifndef NULL
 #define NULL ((void *)0)
 #endif
 #define G_BEGIN_DECLS
 #define G_END_DECLS
-#define G_GNUC_UNUSED __attribute__((unused))
-#define G_N_ELEMENTS(a) (sizeof(a) / sizeof((a)[0]))
-#define GPOINTER_TO_SIZE(p) ((gsize)(p))
-#define GSIZE_TO_POINTER(n) ((gpointer)(gsize)(n))
-#define GPOINTER_TO_INT(p) ((gint)(glong)(p))
-#define GINT_TO_POINTER(n) ((gpointer)(glong)(n))
-#define GPOINTER_TO_UINT(p) ((guint)(gulong)(p))
-#define GUINT_TO_POINTER(n) ((gpointer)(gulong)(n))
+#define G_GNUC_UNUSED              __attribute__((unused))
+#define G_N_ELEMENTS(a)            (sizeof(a) / sizeof((a)[0]))
+#define GPOINTER_TO_SIZE(p)        ((gsize)(p))
+#define GSIZE_TO_POINTER(n)        ((gpointer)(gsize)(n))
+#define GPOINTER_TO_INT(p)         ((gint)(glong)(p))
+#define GINT_TO_POINTER(n)         ((gpointer)(glong)(n))
+#define GPOINTER_TO_UINT(p)        ((guint)(gulong)(p))
+#define GUINT_TO_POINTER(n)        ((gpointer)(gulong)(n))
 
-#define g_atomic_int_get(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
+#define g_atomic_int_get(p)        __atomic_load_n((p), __ATOMIC_SEQ_CST)
 #define g_atomic_int_set(p, value) __atomic_store_n((p), (value), __ATOMIC_SEQ_CST)
 #define g_atomic_int_add(p, value) __atomic_fetch_add((p), (value), __ATOMIC_SEQ_CST)
-#define g_atomic_int_inc(p) ((void)__atomic_fetch_add((p), 1, __ATOMIC_SEQ_CST))
+#define g_atomic_int_inc(p)        ((void)__atomic_fetch_add((p), 1, __ATOMIC_SEQ_CST))
 
 #endif

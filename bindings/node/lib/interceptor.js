@@ -127,8 +127,10 @@ class Interceptor {
         hook.replacement.original = items[i].u64('original');
       this.#byId.set(hook.id, hook);
     });
-    if (failure)
+    if (failure) {
+      this.#remove(hooks.filter((hook) => this.#byId.get(hook.id) === hook)); /* all, or none */
       throw failure;
+    }
   }
 
   #explain(address, status) {
@@ -136,8 +138,8 @@ class Interceptor {
       [-9]: 'no memory is there', [-10]: 'it is not code', [-11]: 'no function begins there',
       [-12]: 'it is hooked already', [-13]: 'it is inside of another hook', [-14]: 'it is of Contrail itself',
     };
-    return `unable to intercept function at 0x${address.toString(16)}: ` +
-      (reasons[status] ?? `its first bytes cannot be replaced (${status})`);
+    const reason = reasons[status] ?? (this.#session.target.error() || 'its first bytes cannot be replaced');
+    return `unable to intercept function at 0x${address.toString(16)}: ${reason}`;
   }
 
   #change(hook) {

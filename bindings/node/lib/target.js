@@ -174,6 +174,11 @@ class Target {
     return this.#native.hook(this.#handle, bytes);
   }
 
+  /* The sentence for what failed last. */
+  error() {
+    return this.#native.error(this.#handle);
+  }
+
   change(bytes) {
     this.#native.change(this.#handle, bytes);
   }

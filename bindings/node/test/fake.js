@@ -158,6 +158,10 @@ class FakeTarget {
     return done;
   }
 
+  error() {
+    return '';
+  }
+
   change(bytes) {
     const item = new Struct(LAYOUT.hook, bytes);
     this.hooks.get(item.u32('id')).flags = item.u32('flags');

@@ -73,9 +73,11 @@ test('listeners of one function share its hook', () => {
 });
 
 test('wrong uses of Interceptor are refused', () => {
-  const {Interceptor, ptr, NULL} = fakeSession();
+  const {target, Interceptor, ptr, NULL} = fakeSession();
   assert.throws(() => Interceptor.attach(ptr(0xbad), {onEnter() {}}),
     /unable to intercept function at 0xbad: no function/);
+  assert.throws(() => Interceptor.attach([ptr(0x5000), ptr(0xbad)], {onEnter() {}}), /at 0xbad/);
+  assert.equal(target.hooks.size, 0, 'all, or none');
   assert.throws(() => Interceptor.attach(NULL, {}), /onEnter or onLeave/);
   assert.throws(() => Interceptor.attach(NULL, {onEnter: 3}), /are functions/);
   assert.throws(() => Interceptor.attach('x', {onEnter() {}}), /expected a pointer to a function/);

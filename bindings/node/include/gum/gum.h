@@ -55,13 +55,20 @@ static inline guint64 *ct_gum_argument(GumInvocationContext *ic, guint n) {
     GumCpuContext *cpu = ic->cpu_context;
 #if defined(__x86_64__)
     switch (n) {
-    case 0: return &cpu->rdi;
-    case 1: return &cpu->rsi;
-    case 2: return &cpu->rdx;
-    case 3: return &cpu->rcx;
-    case 4: return &cpu->r8;
-    case 5: return &cpu->r9;
-    default: return (guint64 *)cpu->rsp + 1 + n - 6;
+    case 0:
+        return &cpu->rdi;
+    case 1:
+        return &cpu->rsi;
+    case 2:
+        return &cpu->rdx;
+    case 3:
+        return &cpu->rcx;
+    case 4:
+        return &cpu->r8;
+    case 5:
+        return &cpu->r9;
+    default:
+        return (guint64 *)cpu->rsp + 1 + n - 6;
     }
 #else
     return n < 8 ? &cpu->x[n] : (guint64 *)cpu->sp + n - 8;
@@ -101,7 +108,7 @@ static inline gpointer gum_invocation_context_get_listener_function_data(GumInvo
 static inline gpointer gum_invocation_context_get_listener_invocation_data(GumInvocationContext *ic, gsize size) {
     return size <= sizeof ic->call->data ? &ic->call->data : NULL;
 }
-#define GUM_IC_GET_FUNC_DATA(ic, T) ((T)gum_invocation_context_get_listener_function_data(ic))
+#define GUM_IC_GET_FUNC_DATA(ic, T)       ((T)gum_invocation_context_get_listener_function_data(ic))
 #define GUM_IC_GET_INVOCATION_DATA(ic, T) ((T *)gum_invocation_context_get_listener_invocation_data((ic), sizeof(T)))
 
 static inline GumThreadId gum_process_get_current_thread_id(void) {
