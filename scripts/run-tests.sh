@@ -212,6 +212,8 @@ if [ -n "$long" ]; then
         check "programs with ten times the work, followed" env CONTRAIL_TEST_WORK=10 \
             tests/e2e/stalk/programs.sh build/tests/e2e/stalk/libstalk_preload.so \
             STALK_CHILDREN=1 STALK_EVENTS=call,ret,block STALK_TRUST=0:STALK_MEMORY=2
+        check "200 kills of Node beside a script" env CONTRAIL_TEST_LONG=1 node tests/node/real.js \
+            build/src/cli/contrail build/bindings/node/contrail.node build/tests/node/sample examples/scripts kills
         check "clock after 60 s" python3 tests/e2e/record/clock.py $record --seconds 60
     }
 fi

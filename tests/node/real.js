@@ -11,6 +11,8 @@ const path = require('node:path');
 
 const [contrail, addon, sample, examples, ...only] = process.argv.slice(2);
 const DEADLINE = 60000;
+/* CONTRAIL_TEST_LONG: make check-all. */
+const KILLS = process.env.CONTRAIL_TEST_LONG ? 200 : 4;
 const PATIENT = ['--timeout', '30s']; /* machines are slow at times, and threads wait for scripts */
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'contrail-'));
 process.on('exit', () => fs.rmSync(folder, {recursive: true, force: true}));
@@ -203,6 +205,32 @@ const cases = {
       assert.ok(output().length > before, 'the program goes on');
       const again = attached(write('again', 'console.log("in again"); Contrail.detach();'), child.pid);
       assert.match(again.stdout, /in again/, again.stderr);
+    });
+  },
+
+  /* Node is killed at any moment, also while it gets in: the program does what it would have done. */
+  async kills() {
+    const script = write('busy', `const main = Process.mainModule;
+      const step = new NativeFunction(main.getSymbolByName('step'), 'int', ['int']);
+      for (const name of ['price', 'walk', 'licence_is_valid', 'look_into', 'step'])
+        Interceptor.attach(main.getSymbolByName(name), {
+          onEnter(args) { this.text = Memory.alloc(32); if (name === 'price') step(3); }, onLeave(retval) {} });`);
+    await withSample(['1000000', '1'], async (child, output) => {
+      for (let i = 0; i < KILLS; i++) {
+        const node = spawn(contrail, ['script', ...PATIENT, script, '-p', String(child.pid)], {stdio: 'ignore'});
+        const ended = new Promise((resolve) => node.on('close', resolve));
+        await new Promise((resolve) => setTimeout(resolve, 40 + Math.random() * 400));
+        node.kill('SIGKILL');
+        await ended;
+        const before = output().length;
+        const end = Date.now() + DEADLINE;
+        while (output().length === before && child.exitCode === null && Date.now() < end)
+          await new Promise((resolve) => setTimeout(resolve, 2));
+        assert.equal(child.exitCode, null, `kill ${i}`);
+        assert.ok(output().length > before, `after kill ${i} the program goes on`);
+      }
+      output().split('\n').slice(0, -1).forEach((line, i) => assert.equal(line,
+        `round ${i}: licence wrong, price 1070, walked ${i * i | 0}, read something`));
     });
   },
 
