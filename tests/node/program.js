@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that uses the package: program.js CONTRAIL ADDON SAMPLE FOLDER. It scripts two processes at once, sees one of
- * them die, records, and reads the trace. Fails with an exception. */
+/* A program that uses the package: program.js CONTRAIL ADDON SAMPLE FOLDER. It scripts two processes at once, sees one
+ * of them die, records, and reads the trace. Fails with an exception. */
 'use strict';
 
 const assert = require('node:assert/strict');

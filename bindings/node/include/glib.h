@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For CModules: the types and the few macros of GLib that small modules use. Written for Contrail; nothing is linked. */
+/* For CModules: the types and the few macros of GLib that small modules use. Written for Contrail; nothing is
+ * linked. */
 #ifndef CT_SCRIPT_GLIB_H
 #define CT_SCRIPT_GLIB_H
 
