@@ -2,7 +2,7 @@
 /* Signal frames, arm64: see fault.h. No state. */
 #include "hook/fault.h"
 
-enum { SP = 31, STUB_STACK = 1024, INFO = 128 };
+enum { SP = 31, STUB_STACK = 2048, INFO = 128 };
 
 /* The kernel's struct ucontext, as far as it matters. */
 struct ct_fault_context {

@@ -31,6 +31,8 @@
 /* struct ct_saved_registers, and struct ct_special_frame below it. */
 #define CT_SAVED_SIZE 48
 #define CT_REST_SIZE  112
+/* What a slow path needs of the stack below these. Frames take more here than on x86_64. */
+#define CT_SLOW_STACK 1536
 
 #ifndef __ASSEMBLER__
 #include <stdint.h>

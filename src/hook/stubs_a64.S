@@ -46,7 +46,7 @@ NAME(code):
 /* x0: the block of the thread that has the thread pointer x17, or of another one; always a block. Jumps to `none` when
  * there is no thread pointer. Uses x1. */
 #ifdef CT_BLOCKS_IN_TABLE
-.macro LOAD_BLOCK none
+.macro LOAD_BLOCK none, stray=
     mrs x17, tpidr_el0
     cbz x17, \none
     ldr x1, .Lmix
@@ -68,11 +68,11 @@ NAME(code):
     cbz x2, \label
 .endm
 #else
-.macro LOAD_BLOCK none
+.macro LOAD_BLOCK none, stray=16f
     mrs x17, tpidr_el0
     cbz x17, \none
     ldr x0, [x17, #8]
-    cbz x0, 16f
+    cbz x0, \stray
 .endm
 .macro LOAD_STRAY
 16: ldr x0, .Lstray
@@ -105,7 +105,7 @@ NAME(code):
 .endm
 /* Calls x17. If the stack ends, it ends here: C code that blocks signals must not fault. */
 .macro CALL_SLOW
-    sub x16, sp, #CT_SLOW_RED
+    sub x16, sp, #CT_SLOW_STACK
     ldr x16, [x16]
     blr x17
 .endm
@@ -123,15 +123,11 @@ NAME(code):
 /* A slow path may have given the thread another block. A block that is not the thread's own must not be written to; the
  * stray block means that there is nothing to do. */
 .macro LOAD_BLOCK_AGAIN
-    LOAD_BLOCK 98f
+    LOAD_BLOCK 98f, 98f /* not 16: that is where the stub's own first search goes on */
     ldr x1, [x0, #CT_BLOCK_POINTER]
     eor x1, x1, x17
     cbz x1, 99f
-98:
-#ifndef CT_BLOCKS_IN_TABLE
-16:
-#endif
-    ldr x0, .Lstray
+98: ldr x0, .Lstray
 99:
 .endm
 
