@@ -148,14 +148,26 @@ static void search_range(struct ct_block *b, uint64_t from, uint64_t to) {
     reverse(b->exposed + first, b->exposed + b->exposed_count);
 }
 
-/* The end of what is searched on the stack of `sp`: the slot of its oldest frame that may be hooked. 0: it has none. */
+/* The highest slot of the stack's frames. What the stack itself knows is from its first frame: later ones may be higher.
+ * While there is one stack, the first frame in the array is the oldest. */
+static uint64_t oldest_slot(struct ct_block *b, uint32_t stack) {
+    uint64_t slot = b->stacks->pool[stack].high;
+    for (struct ct_shadow *e = b->base + 1; e < b->top; e++, b->stacks->steps++) {
+        if (!ct_shadow_is_frame(e) || ct_stacks_of(b, e) != stack)
+            continue;
+        slot = e->slot > slot ? e->slot : slot;
+        if (b->stacks->settled == 1)
+            break;
+    }
+    return slot;
+}
+
+/* The end of what is searched on the stack of `sp`: the slot of its oldest frame that may be hooked. 0: none. */
 static uint64_t search_end(struct ct_block *b, uint64_t sp, uint64_t high) {
     uint32_t stack = ct_stacks_find(b, sp);
     if (stack == CT_NO_STACK)
         return 0;
-    uint64_t end = b->stacks->pool[stack].high + 8;
-    if (b->bare)
-        end = b->bare < b->top ? ct_shadow_place(b->bare) + 8 : 0;
+    uint64_t end = !b->bare ? oldest_slot(b, stack) + 8 : b->bare < b->top ? ct_shadow_place(b->bare) + 8 : 0;
     return high && high < end ? high : end;
 }
 
