@@ -7,7 +7,9 @@
     .text
 
 /* Registers are as the kernel leaves them: x0, x1, x2 are the handler's arguments, x30 is the restorer. The handler
- * gets them unchanged. The restorer is in the slot meanwhile. */
+ * gets them unchanged. The restorer is in the slot meanwhile. Of x1 and x2 nothing is known: the kernel sets them only
+ * for handlers with SA_SIGINFO. But the frame is always at sp: siginfo, then the context. */
+    .set siginfo_size, 128
     .globl ct_fault_entry
     .hidden ct_fault_entry
     .balign 32
@@ -16,6 +18,8 @@ ct_fault_entry:
     stp x0, x1, [sp, #-48]!
     str x2, [sp, #16]
     str x30, [sp, #40]
+    add x1, sp, #48
+    add x2, x1, #siginfo_size
     add x3, sp, #40
     bl ct_fault_delivered
     mov x16, x0

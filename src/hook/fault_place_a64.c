@@ -69,6 +69,12 @@ static bool find_at_start(const struct ct_fault_world *w, const struct ct_fault_
     return found->entering || is_entering(w, s->gpr[X16]);
 }
 
+/* Where what was saved begins: the stack pointer may be below the end of the stack already. */
+static uint64_t saved_from(uint64_t sp, uint32_t word) {
+    enum { NOTE_ROOM = 32 };
+    return sp + (word == PUSH_FIRST ? CT_REST_SIZE : word == PROBE_NOTE ? NOTE_ROOM : 0);
+}
+
 /* Registers are saved from `low` on: the words that identify the stub are the last but one below S. */
 static bool find_saved(const struct ct_fault_world *w, uint64_t low, struct work *found) {
     uint64_t word, back;
@@ -125,7 +131,7 @@ static enum ct_fault_place in_shared(const struct ct_fault_world *w, struct ct_f
     bool start = word == FIRST_STORE, slow = word == PUSH_FIRST || word == PROBE_SLOW;
     if (!start && !slow && word != PROBE_NOTE)
         return CT_FAULT_ELSEWHERE;
-    bool known = start ? find_at_start(w, s, &found) : find_saved(w, s->gpr[SP], &found);
+    bool known = start ? find_at_start(w, s, &found) : find_saved(w, saved_from(s->gpr[SP], word), &found);
     uint64_t pc = known ? place_of(w, &found) : 0;
     if (!pc)
         return CT_FAULT_ELSEWHERE;
