@@ -16,14 +16,11 @@ from gdb.unwinder import Unwinder, register_unwinder
 # As in src/hook/layout.h.
 BLOCK_TOP, BLOCK_NEXT, BLOCK_BASE = 0x1100, 0x1170, 0x1178
 SHADOW_SIZE = 32
-AFTER_TO_RESUME = 8
 BLOCK_SELF, BLOCK_RUNTIME = 0x1110, 0x1168
 RUNTIME_HOOKS, HOOK_SIZE, HOOK_FUNCTION = 72, 48, 32
-STUB_CALL_BODY, STUB_RESUME, STUB_MOVES, STUB_NUMBER, STUB_BODY, STUB_MAX = 8, 13, 18, 20, 24, 1024
+STUB_NUMBER, STUB_BODY, STUB_MAX = 20, 24, 1024
 # As in abi/shm_abi.h and abi/boot_abi.h.
 CONTROL_BOOT, BOOT_MAGIC, BOOT_RUNTIME = 376, 0x544F4F42, 216
-KEPT_REGISTERS = ("rbx", "rbp", "r12", "r13", "r14", "r15")
-ALL_REGISTERS = KEPT_REGISTERS + ("rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11")
 
 
 def read_words(address, count):
@@ -31,12 +28,62 @@ def read_words(address, count):
     return struct.unpack("<%dQ" % count, bytes(data))
 
 
+def read_bytes(address, size):
+    return bytes(gdb.selected_inferior().read_memory(address, size))
+
+
+class X64:
+    """As in src/hook/stub_x64.[ch]."""
+    pc, sp = "rip", "rsp"
+    kept = ("rbx", "rbp", "r12", "r13", "r14", "r15")
+    others = ("rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11")
+    after_to_resume, call_body, resume, moves = 8, 8, 13, 18
+
+    @classmethod
+    def is_stub(cls, address):
+        b = read_bytes(address, STUB_BODY)
+        return (b[0] in (0xE8, 0xE9) and b[5:8] == b"\x0f\x1f\0" and b[cls.call_body] in (0xE8, 0xE9)
+                and b[cls.call_body + 1:cls.resume] == bytes([STUB_BODY - cls.resume, 0, 0, 0])
+                and b[cls.resume] == 0xE9)
+
+    @staticmethod
+    def block():
+        return int(gdb.parse_and_eval("$gs_base"))
+
+
+class A64:
+    """As in src/hook/stub_a64.[ch]."""
+    pc, sp = "pc", "sp"
+    kept = tuple("x%d" % n for n in range(19, 30))
+    others = tuple("x%d" % n for n in range(19)) + ("x30",)
+    after_to_resume, call_body, moves = 4, 4, 16
+
+    @classmethod
+    def is_stub(cls, address):
+        enter, body, adr, leave = struct.unpack("<4I", read_bytes(address, 16))
+        return (enter & 0x7C000000 == 0x14000000 and body & 0x7FFFFFFF == 0x14000000 | (STUB_BODY - cls.call_body) // 4
+                and adr == 0x10FFFFF0 and leave & 0xFC000000 == 0x14000000)
+
+    @staticmethod
+    def block():
+        return read_words(int(gdb.parse_and_eval("$tpidr")), 2)[1]
+
+
+def machine():
+    """Of the process or core file. Pieces of it may be looked at before it runs: then it does not matter."""
+    try:
+        gdb.parse_and_eval("(long)$gs_base")
+        return X64
+    except gdb.error:
+        return A64
+
+
 def find_runtime():
     """Of a program that hooks itself by its name, of one that is recorded from a thread's block."""
     try:
         return int(gdb.parse_and_eval("*(unsigned long *)&ct_debug_runtime"))
     except gdb.error:
-        block = int(gdb.parse_and_eval("$gs_base"))
+        block = machine().block()
     try:
         if block and read_words(block + BLOCK_SELF, 1)[0] == block:
             return read_words(block + BLOCK_RUNTIME, 1)[0]
@@ -57,25 +104,14 @@ def find_recorded_runtime():
     raise gdb.error("no hooks")
 
 
-def read_bytes(address, size):
-    return bytes(gdb.selected_inferior().read_memory(address, size))
-
-
-def is_stub(address):
-    """As in src/hook/stub.c."""
-    b = read_bytes(address, STUB_BODY)
-    return (b[0] in (0xE8, 0xE9) and b[5:8] == b"\x0f\x1f\0" and b[STUB_CALL_BODY] in (0xE8, 0xE9)
-            and b[STUB_CALL_BODY + 1:STUB_RESUME] == bytes([STUB_BODY - STUB_RESUME, 0, 0, 0])
-            and b[STUB_RESUME] == 0xE9)
-
-
 def original(pc):
     """The address of the instruction whose copy in a stub pc is in, or None."""
     try:
-        stub = next((at for at in range(pc & ~7, pc - STUB_MAX, -8) if is_stub(at)), None)
+        isa = machine()
+        stub = next((at for at in range(pc & ~7, pc - STUB_MAX, -8) if isa.is_stub(at)), None)
         if stub is None or pc < stub + STUB_BODY:
             return None
-        moves, number = struct.unpack("<HI", read_bytes(stub + STUB_MOVES, 6))
+        moves, number = struct.unpack("<H", read_bytes(stub + isa.moves, 2)) + struct.unpack("<I", read_bytes(stub + STUB_NUMBER, 4))
         lead, count = read_bytes(stub + moves, 2)
         table = [struct.unpack_from("<BH", read_bytes(stub + moves + 2, 3 * count), 3 * i) for i in range(count)]
         before = [start for start, copy in table if copy <= pc - stub]
@@ -103,12 +139,13 @@ def shadow_stacks():
 
 def real_return(slot, resume):
     """The caller's address for a frame that returns to `resume` through `slot`, or None."""
+    to_resume = machine().after_to_resume
     for entries in shadow_stacks():
         for i in range(len(entries) - 1, 0, -1):
-            if entries[i][0] != slot or entries[i][2] + AFTER_TO_RESUME != resume:
+            if entries[i][0] != slot or entries[i][2] + to_resume != resume:
                 continue
             # In a chain of tail calls each frame returns to the stub of the one before it.
-            while entries[i - 1][0] == slot and entries[i][1] == entries[i - 1][2] + AFTER_TO_RESUME:
+            while entries[i - 1][0] == slot and entries[i][1] == entries[i - 1][2] + to_resume:
                 i -= 1
             return entries[i][1]
     return None
@@ -124,16 +161,17 @@ class StubUnwinder(Unwinder):
         super().__init__("contrail-stub")
 
     def __call__(self, frame):
-        sp, pc = frame.read_register("rsp"), frame.read_register("rip")
+        isa = A64 if frame.architecture().name().startswith("aarch64") else X64
+        sp, pc = frame.read_register(isa.sp), frame.read_register(isa.pc)
         address = real_return(int(sp) - 8, int(pc))
         if address is None:
             address = original(int(pc)) if frame.level() == 0 else None
         if address is None:
             return None
         info = frame.create_unwind_info(FrameId(sp, pc))
-        info.add_saved_register("rip", gdb.Value(address).cast(pc.type))
-        info.add_saved_register("rsp", sp)
-        for name in ALL_REGISTERS if frame.level() == 0 else KEPT_REGISTERS:
+        info.add_saved_register(isa.pc, gdb.Value(address).cast(pc.type))
+        info.add_saved_register(isa.sp, sp)
+        for name in isa.kept + isa.others if frame.level() == 0 else isa.kept:
             info.add_saved_register(name, frame.read_register(name))
         return info
 
@@ -154,7 +192,7 @@ def is_stub_frame(frame):
         return False
     if frame.level() == 0 and original(int(frame.pc())) is not None:
         return True
-    return real_return(int(frame.read_register("rsp")) - 8, int(frame.pc())) is not None
+    return real_return(int(frame.read_register(machine().sp)) - 8, int(frame.pc())) is not None
 
 
 register_unwinder(None, StubUnwinder(), replace=True)
