@@ -8,12 +8,14 @@ usage: arm64_guest.py [OPTION...] TREE [NAME...]      tests by their names ("rec
                 one processor changes what another one runs
   --log FILE    write the results as `meson test` does, for scripts/count_tests.py
   --cpus N      processors of a machine
+  --verbose     print which test begins
 
 The guest sees the sources and the build at the paths that they have here, on a disk of their own that is thrown away.
 Results are lines `ok NAME` and `not ok NAME`, as they come.
 """
 
 import argparse
+import concurrent.futures
 import fnmatch
 import json
 import os
@@ -159,6 +161,8 @@ class Run:
                 guest.ask("end")
                 return True
             guest.ask(str(number))
+            if self.options.verbose:
+                print(f"begins {self.tests[number]['name']}", flush=True)
             answer = guest.answer(self.tests[number]["timeout"] + 60)
             if answer is None:
                 self.report(number, {"name": self.tests[number]["name"], "result": "FAIL", "duration": 0,
@@ -201,8 +205,25 @@ def run_command(disk, options):
     return json.loads(answer.split(" ", 2)[2])["code"]
 
 
+def prebuild(tree, tests):
+    """Has the programs that tests record built here: the guest's compilers take very long. What cannot be built here is
+    built there."""
+    commands = [test["cmd"] + ["--build-only"] for test in tests
+                if any(word.endswith("/record/run.py") for word in test["cmd"]) and "--complete" not in test["cmd"]]
+    store = tree / "prebuilt"
+    environment = dict(os.environ, CONTRAIL_CROSS="aarch64-linux-gnu-", CONTRAIL_PREBUILT=str(store))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool, \
+            tempfile.TemporaryDirectory() as directory:
+        for command in commands:
+            command[command.index("--build") + 1] = directory
+            pool.submit(subprocess.run, command, env=environment, check=False, stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    return {"CONTRAIL_PREBUILT": str(store)}
+
+
 def run_tests(tree, tests, options):
     """The results of the tests, in their order; a log for count_tests.py when one is wanted."""
+    options.environment = {**prebuild(tree, tests), **options.environment}
     with tempfile.TemporaryDirectory(dir=GUEST) as directory:
         job = {"tree": str(tree), "tests": tests, "command": None, "environment": options.environment}
         disk = make_disk(pathlib.Path(directory), tree, job)
@@ -222,6 +243,7 @@ def parse(arguments):
     parser.add_argument("--guests", type=int, default=2)
     parser.add_argument("--cpus", type=int, default=1)
     parser.add_argument("--log")
+    parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--limit", type=int, default=600, help="seconds that a command may take")
     parser.add_argument("--environment", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("tree", type=pathlib.Path)

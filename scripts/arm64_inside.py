@@ -97,7 +97,8 @@ def serve(console):
 
 
 def main():
-    os.environ.update(PATH="/usr/bin:/usr/sbin", HOME="/root", LANG="C.UTF-8", TERM="dumb", USER="root")
+    os.environ.update(PATH="/usr/bin:/usr/sbin", HOME="/root", LANG="C.UTF-8", TERM="dumb", USER="root",
+                      CONTRAIL_TEST_EMULATED="1")
     mount_all()
     descriptor = os.open("/dev/ttyAMA0", os.O_RDWR)  # of this session: programs find a terminal
     tty.setraw(descriptor, termios.TCSANOW)

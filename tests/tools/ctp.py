@@ -357,7 +357,7 @@ def read(path, complete=True):
     magic, endian, version, arch, system, flags, tid, clock, first, crc = HEADER.unpack_from(content)
     if crc != zlib.crc32(content[:60]):
         raise Bad("%s: the header is damaged" % path)
-    if (magic, endian, version, arch, system, clock) != (b"CTP1", 1, 1, 1, 4, 3):
+    if (magic, endian, version, system, clock) != (b"CTP1", 1, 1, 4, 3) or arch not in (1, 2):
         raise Bad("%s: header %r" % (path, content[:64]))
     finished = is_finished(content)
     if complete and not finished:

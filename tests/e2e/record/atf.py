@@ -79,7 +79,8 @@ def read_index(path, complete):
         return b"", False, 0
     (magic, endian, version, arch, system, flags, thread_id, clock, event_size, count, events_at, footer_at, start,
      end) = HEADER.unpack_from(content)
-    if (magic, endian, version, arch, system, clock, event_size, events_at) != (b"ATI2", 1, 1, 1, 4, 3, 32, 64):
+    if (magic, endian, version, system, clock, event_size, events_at) != (b"ATI2", 1, 1, 4, 3, 32, 64) or \
+            arch not in (1, 2):
         raise BadTrace("%s: header %r" % (path, content[:64]))
     if not footer_at or footer_at + FOOTER.size > len(content):
         if complete:

@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 
+import prebuilt
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = os.path.join(HERE, "programs")
 E2E = os.path.dirname(HERE)
@@ -26,6 +28,18 @@ VARIANTS = {
     "stripped": ("gcc", ["-O2"], [], ["strip", "--strip-all"]),
     "static-stripped": ("gcc", ["-O2"], ["-static"], ["strip", "--strip-all"]),
 }
+if prebuilt.MACHINE == "aarch64":
+    VARIANTS.update({
+        "O3": ("gcc", ["-O3"], [], None),
+        "cet": ("gcc", ["-O2", "-mbranch-protection=standard"], [], None),
+        "b-key": ("gcc", ["-O2", "-mbranch-protection=pac-ret+leaf+b-key+bti"], [], None),
+        # musl has no word on what the processor can do.
+        "musl": ("musl-gcc", ["-O2", "-mno-outline-atomics"], [], None),
+        "musl-static": ("musl-gcc", ["-O2", "-mno-outline-atomics"], ["-static"], None),
+        "unprotected": ("gcc", ["-O2", "-mbranch-protection=none"], [], None),
+    })
+# What stands for more than one variant on such a machine.
+MORE = {"aarch64": {"cet": ["cet", "b-key", "unprotected"]}}.get(prebuilt.MACHINE, {})
 COMMON = ["-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-unused-result", "-g0"]
 CPP = {"gcc": "g++", "clang": "clang++"}
 
@@ -42,7 +56,12 @@ class Built:
         self.own = {}
 
 
+def variants(names):
+    return [variant for name in names for variant in MORE.get(name, [name])]
+
+
 def tool(command, cwd=None):
+    command = prebuilt.command(command)
     if not shutil.which(command[0]):
         raise NoCompiler("%s is not installed" % command[0])
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=cwd)
@@ -88,9 +107,20 @@ def link(directory, name, objects, compiler, flags, own_objects, after=None):
 def build(directory, name, sources, variant="O2", flags=(), libraries=(), linked=(), strange=()):
     """Builds a program. `libraries`: {name.so: [sources]}, linked unless the name begins with "@" (loaded at run time);
     `strange`: sources that belong to it but whose functions don't count."""
+    everything = list(sources) + list(strange) + [source for _, more in libraries for source in more]
+    place = prebuilt.place([PROGRAMS, E2E], everything, (name, VARIANTS[variant], list(flags), list(linked)))
+    built = Built(os.path.join(directory, name))
+    built.own = prebuilt.fetch(place, directory)
+    if built.own is None:
+        built.own = make(directory, name, sources, variant, flags, libraries, linked, strange)
+        prebuilt.store(place, directory, built.own)
+    return built
+
+
+def make(directory, name, sources, variant, flags, libraries, linked, strange):
     compiler, compile_flags, link_flags, after = VARIANTS[variant]
     compile_flags = compile_flags + list(flags)
-    built, link_inputs = None, []
+    link_inputs = []
     own = {}
     for library, library_sources in libraries:
         wanted = not library.startswith("@")
@@ -103,8 +133,6 @@ def build(directory, name, sources, variant="O2", flags=(), libraries=(), linked
     others = compile_objects(directory, list(strange), compiler, compile_flags)
     driver = CPP.get(compiler, compiler) if any(s.endswith(".cc") for s in sources) else compiler
     more = ["-Wl,-rpath,$ORIGIN"] if libraries else []
-    path, own[name] = link(directory, name, items + others, driver, link_inputs + link_flags + list(flags) + more +
-                           list(linked), items, after)
-    built = Built(path)
-    built.own = own
-    return built
+    _, own[name] = link(directory, name, items + others, driver, link_inputs + link_flags + list(flags) + more +
+                        list(linked), items, after)
+    return own

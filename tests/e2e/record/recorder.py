@@ -14,6 +14,8 @@ import time
 # Who runs tests in the background may ignore it, and what we start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Where the processor is emulated, all of it takes longer.
+PATIENCE = ["--startup-timeout", "120"] if os.environ.get("CONTRAIL_TEST_EMULATED") else []
 TIMEOUT = 200  # seconds until something hangs for sure; no test waits for a time
 
 
@@ -169,13 +171,13 @@ class Workshop:
         return finish(process, timeout, command[0])
 
     def spawn_command(self, output, options, command):
-        return [self.contrail, "spawn", "--quiet", "--output", output] + options + ["--"] + command
+        return [self.contrail, "spawn", "--quiet", "--output", output] + PATIENCE + options + ["--"] + command
 
     # ---- attach ----
 
     def attach(self, pid, output, options=(), verb="attach"):
         """Starts `contrail attach` (or `stalk`, with --pid as the last option); returns when it records."""
-        process = self.start([self.contrail, verb, "--quiet", "--output", output] + list(options) + [str(pid)])
+        process = self.start([self.contrail, verb, "--quiet", "--output", output] + PATIENCE + list(options) + [str(pid)])
         deadline = time.monotonic() + TIMEOUT
         while True:
             if process.poll() is not None:

@@ -18,9 +18,13 @@ import time
 
 import atf
 import building
+import prebuilt
 from expectation import Expectation, compare_trees, own_functions
 from notes import Replay, read_notes
 from recorder import Failure, Gate, TIMEOUT, Workshop, descriptors, finish, text_changes
+
+# What files of this machine's instructions have in their names.
+MACHINE_FILES = {"aarch64": "a64"}.get(prebuilt.MACHINE, "x64")
 
 # Hazard programs that state their own trees: more sources, libraries, link arguments; "output": what is printed depends
 # on time; "trees": what they expect depends on what a hook set reports; "reopened": has stacks inside another
@@ -45,7 +49,8 @@ INJECTED = {
     "migration": {},
     "profiled": {"trees": "none"},
     "recursion": {},
-    "registers": {"sources": ["registers_asm.S"]},
+    "registers": {"sources": ["registers_asm.S"]} if MACHINE_FILES == "x64" else
+                 {"main": "registers_a64", "sources": ["registers_asm_a64.S"]},
     "return_address": {},
     "seccomp": {},
     "shared_memory_child": {},
@@ -203,7 +208,7 @@ def build_injected(name, variant, directory):
     main = how.get("main", name)
     source = main + (".c" if os.path.exists(os.path.join(building.E2E, main + ".c")) else ".cc")
     libraries = [(n, full(s)) for n, s in how.get("libraries", [])]
-    strange = [os.path.join(building.HERE, "injected.c")] + full(["clobber_x64.S"])
+    strange = [os.path.join(building.HERE, "injected.c")] + full(["clobber_%s.S" % MACHINE_FILES])
     flags = ["-Wno-missing-field-initializers", "-pthread"]
     return building.build(directory, name, full([source] + how.get("sources", [])), variant, flags, libraries,
                           how.get("linked", []) + ["-lm", "-ldl"], strange)
@@ -219,7 +224,7 @@ def cases(arguments, name):
     path = os.path.join(building.PROGRAMS, name + ".expect")
     expectation = Expectation(path) if os.path.exists(path) and not name.startswith("injected/") else None
     short = name[len("injected/"):] if name.startswith("injected/") else name
-    variants = expectation.words("variants", "O2") if expectation else ["O2"]
+    variants = building.variants(expectation.words("variants", "O2") if expectation else ["O2"])
     modes = expectation.words("modes", "spawn") if expectation else ["spawn", "attach"]
     for number, variant in enumerate(variants):
         if arguments.variant and variant != arguments.variant:
@@ -252,6 +257,7 @@ def main():
     parser.add_argument("--variant")
     parser.add_argument("--mode")
     parser.add_argument("--short", action="store_true", help="all modes with the first variant, one with each other")
+    parser.add_argument("--build-only", action="store_true", help="for other machines: prebuilt.py")
     parser.add_argument("--untraced", action="store_true", help="only build, and run as they are")
     parser.add_argument("--keep", action="store_true", help="keep traces and notes")
     parser.add_argument("--list", action="store_true", help="print all names")
@@ -268,6 +274,8 @@ def main():
         strange = set(arguments.names) ^ set(all_names())
         print("not in both the list and the directory: %s" % sorted(strange) if strange else "complete")
         return 1 if strange else 0
+    if arguments.build_only:
+        return 0 if all(case.built for name in arguments.names for case in cases(arguments, name)) else 1
     ran = failed = 0
     for name in arguments.names or all_names():
         for case in cases(arguments, name):
