@@ -74,7 +74,7 @@ static void check_fork(void) {
     E2E_CHECK(ct_hooks_record(hooks, (void *)one) >= 0);
     stop = false;
     pthread_create(&thread, NULL, hook_and_revert, NULL);
-    for (int i = 0; i < 20; i++) {
+    for (int i = e2e_times(20); i > 0; i--) {
         usleep(1000);
         pid_t pid = fork();
         if (pid == 0)
@@ -269,7 +269,7 @@ static void check_destroy_meanwhile(void) {
     stop = false;
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, jump_on_and_on, NULL);
-    for (int i = 0; i < 20; i++) {
+    for (int i = e2e_times(20); i > 0; i--) {
         if (!create(NULL))
             break;
         E2E_CHECK(ct_hooks_record(hooks, (void *)one) >= 0);

@@ -199,13 +199,18 @@ static E2E_FN void take_all(int round) {
     }
 }
 
+/* A function, or a compiler makes a call of take_all for each case. */
+static E2E_FN void prepare(int round) {
+    if (round == HOOKED)
+        hook_all();
+    if (round == REVERTED && !e2e_plain())
+        for (int hook = 0; hook < 14; hook++)
+            E2E_EQUAL(ct_hooks_revert(e2e_hooks, hook), 0);
+}
+
 static E2E_FN void run_rounds(void) {
     for (int round = 0; round < rounds; round++) {
-        if (round == HOOKED)
-            hook_all();
-        if (round == REVERTED && !e2e_plain())
-            for (int hook = 0; hook < 14; hook++)
-                E2E_EQUAL(ct_hooks_revert(e2e_hooks, hook), 0);
+        prepare(round);
         take_all(round);
     }
 }

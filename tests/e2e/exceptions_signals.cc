@@ -33,6 +33,7 @@ __asm__(".text\n"
         ".balign 16\n"
         ".type via, @function\n"
         "via:\n"
+#ifdef __x86_64__
         "  .cfi_startproc\n"
         "  .cfi_personality 0x1b, on_frame\n"
         "  sub $8, %rsp\n"
@@ -41,6 +42,20 @@ __asm__(".text\n"
         "  add $8, %rsp\n"
         "  .cfi_adjust_cfa_offset -8\n"
         "  ret\n"
+#else
+        "  .cfi_startproc\n"
+        "  .cfi_personality 0x1b, on_frame\n"
+        "  stp x29, x30, [sp, #-16]!\n"
+        "  .cfi_adjust_cfa_offset 16\n"
+        "  .cfi_rel_offset 29, 0\n"
+        "  .cfi_rel_offset 30, 8\n"
+        "  blr x0\n"
+        "  ldp x29, x30, [sp], #16\n"
+        "  .cfi_adjust_cfa_offset -16\n"
+        "  .cfi_restore 29\n"
+        "  .cfi_restore 30\n"
+        "  ret\n"
+#endif
         "  .cfi_endproc\n"
         ".size via, . - via\n");
 extern "C" void via(void (*f)());

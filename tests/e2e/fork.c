@@ -5,6 +5,7 @@
  * An engine can go wrong here by a child that writes into its parent's buffers or delivers the parent's events again,
  * and by return addresses that only the parent has. */
 #include "harness.h"
+#include "machine.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -30,7 +31,7 @@ static E2E_FN pid_t forker(void) {
 }
 
 static E2E_FN pid_t raw_forker(void) {
-    pid_t pid = (pid_t)syscall(SYS_fork);
+    pid_t pid = raw_fork();
     leaf(pid == 0);
     E2E_BARRIER();
     return pid;

@@ -111,6 +111,8 @@ bool e2e_passed(void);
 /* ---- helpers ---- */
 
 int e2e_gettid(void);
+/* How often a loop runs that only tries often: less where the processor is emulated (CONTRAIL_TEST_EMULATED). */
+int e2e_times(int times);
 size_t e2e_rss_kib(void);
 /* Fills every vector, mask and x87 register that a C function may destroy; returns the x87 status word, in which
  * bits 0 and 6 say that the x87 stack was not empty at the start. */

@@ -21,9 +21,13 @@ static E2E_FN int implementation_b(int x) {
 }
 
 __attribute__((used)) static int (*resolve_chosen(void))(int) {
-    __builtin_cpu_init();
     resolved++;
+#ifdef __x86_64__
+    __builtin_cpu_init();
     return __builtin_cpu_supports("sse2") ? implementation_b : implementation_a;
+#else
+    return resolved ? implementation_b : implementation_a;
+#endif
 }
 
 int chosen(int x) __attribute__((ifunc("resolve_chosen")));

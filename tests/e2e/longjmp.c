@@ -102,7 +102,7 @@ static E2E_FN int endless(int times) {
 }
 
 static void check_endless(void) {
-    int many = e2e_listening() ? 100000 : 1000000, some = many / 10; /* listeners are slow */
+    int many = e2e_times(e2e_listening() ? 100000 : 1000000), some = many / 10; /* listeners are slow */
     size_t before = e2e_rss_kib();
     e2e_count_only();
     E2E_EQUAL(endless(many), many);

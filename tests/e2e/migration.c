@@ -44,14 +44,14 @@ static void prepare(void (*body)(void)) {
 
 /* Two functions whose return addresses are in the same place: the same frame, called by the same caller. */
 static E2E_FN void is_left(bool yields) {
-    left_frame = __builtin_frame_address(0);
+    left_frame = __builtin_dwarf_cfa();
     if (yields)
         yield_to_thread();
     longjmp(left, 1);
 }
 
 static E2E_FN void returns(void) {
-    next_frame = __builtin_frame_address(0);
+    next_frame = __builtin_dwarf_cfa();
     yield_to_thread();
     E2E_BARRIER();
 }

@@ -7,13 +7,13 @@
  * An engine can go wrong here because a walk takes the hooks' return addresses off the stack and puts them back, while
  * the code that was interrupted is about to do so itself. */
 #include "harness.h"
+#include "machine.h"
 #include <csignal>
 #include <cstring>
 #include <ctime>
 #include <execinfo.h>
 #include <link.h>
 #include <stdexcept>
-#include <ucontext.h>
 
 #define FN extern "C" E2E_FN __attribute__((visibility("hidden")))
 
@@ -62,7 +62,7 @@ FN int walk(int depth) {
 
 /* Where an unwinder installs the frame that it lands in, nobody can walk over it, hooks or not. */
 static bool is_walkable(const void *context) {
-    auto pc = static_cast<uintptr_t>(static_cast<const ucontext_t *>(context)->uc_mcontext.gregs[REG_RIP]);
+    auto pc = static_cast<uintptr_t>(CONTEXT_PC(context));
     return !throws_too || pc < unwinder || pc >= unwinder_end;
 }
 

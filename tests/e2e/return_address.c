@@ -37,6 +37,7 @@ static E2E_FN int passes_on(int x) {
 }
 
 __asm__(".text\n"
+#ifdef __x86_64__
         ".balign 16\n"
         ".type asm_reader, @function\n"
         "asm_reader:\n" /* mov rax, [rsp] */
@@ -101,7 +102,79 @@ __asm__(".text\n"
         "  mov $-1, %rax\n"
         "1: pop %rbx\n"
         "  ret\n"
-        ".size calls_popper, . - calls_popper\n");
+        ".size calls_popper, . - calls_popper\n"
+#else
+        /* Not local: binutils for arm64 mix up those in the GOT. */
+        ".globl asm_reader, pops, skips, calls_skips, xchgs, callee_pops, calls_popper\n"
+        ".hidden asm_reader, pops, skips, calls_skips, xchgs, callee_pops, calls_popper\n"
+        ".balign 16\n"
+        ".type asm_reader, @function\n"
+        "asm_reader:\n"
+        "  mov x0, x30\n"
+        "  ret\n"
+        ".size asm_reader, . - asm_reader\n"
+
+        ".balign 16\n"
+        ".type pops, @function\n"
+        "pops:\n" /* takes its return address away and jumps to it */
+        "  mov x1, x30\n"
+        "  mov x0, x1\n"
+        "  mov x30, #0\n"
+        "  br x1\n"
+        ".size pops, . - pops\n"
+
+        ".balign 16\n"
+        ".type skips, @function\n"
+        "skips:\n" /* returns past the instruction after its call */
+        "  add x30, x30, #4\n"
+        "  ret\n"
+        ".size skips, . - skips\n"
+        ".balign 16\n"
+        ".type calls_skips, @function\n"
+        "calls_skips:\n"
+        "  stp x29, x30, [sp, #-16]!\n"
+        "  mov x0, #1\n"
+        "  bl skips\n"
+        "  mov x0, #99\n" /* skipped */
+        "  ldp x29, x30, [sp], #16\n"
+        "  ret\n"
+        ".size calls_skips, . - calls_skips\n"
+
+        ".balign 16\n"
+        ".type xchgs, @function\n"
+        "xchgs:\n" /* swaps x0 and the return address, and returns by the other one */
+        "  mov x1, x30\n"
+        "  mov x30, x0\n"
+        "  mov x0, x1\n"
+        "  ret x1\n"
+        ".size xchgs, . - xchgs\n"
+
+        ".balign 16\n"
+        ".type callee_pops, @function\n"
+        "callee_pops:\n" /* takes one argument off the stack, and reads its return address */
+        "  mov x2, x30\n"
+        "  ldr x1, [sp], #16\n"
+        "  add x0, x0, x1\n"
+        "  ret x2\n"
+        ".size callee_pops, . - callee_pops\n"
+        ".balign 16\n"
+        ".type calls_popper, @function\n"
+        "calls_popper:\n" /* returns the argument sum, or -1 when the stack is off */
+        "  stp x29, x30, [sp, #-16]!\n"
+        "  mov x29, sp\n"
+        "  mov x1, #40\n"
+        "  mov x0, #2\n"
+        "  str x1, [sp, #-16]!\n"
+        "  bl callee_pops\n"
+        "  mov x1, sp\n"
+        "  cmp x1, x29\n"
+        "  mov sp, x29\n"
+        "  csinv x0, x0, xzr, eq\n"
+        "  ldp x29, x30, [sp], #16\n"
+        "  ret\n"
+        ".size calls_popper, . - calls_popper\n"
+#endif
+);
 void *asm_reader(void), *pops(void), *xchgs(void *);
 long calls_skips(void), calls_popper(void);
 void skips(void), callee_pops(void);

@@ -23,8 +23,12 @@ void e2e_mark(const char *text);
 unsigned e2e_clobber_level(int level);
 
 unsigned e2e_clobber(void) {
+#ifdef __x86_64__
     __builtin_cpu_init();
     return e2e_clobber_level(__builtin_cpu_supports("avx512f") ? 2 : __builtin_cpu_supports("avx") ? 1 : 0);
+#else
+    return e2e_clobber_level(0);
+#endif
 }
 
 /* Programs ask when they skip what only a hook set can report, and would have forgotten the events afterwards. */
@@ -40,6 +44,10 @@ bool e2e_listening(void) {
 
 bool e2e_passed(void) {
     return failures == 0;
+}
+
+int e2e_times(int times) {
+    return !getenv("CONTRAIL_TEST_EMULATED") ? times : times < 10 ? 1 : times / 10;
 }
 
 int e2e_gettid(void) {

@@ -5,6 +5,7 @@
  * distance from it. Also what the program can ask of its handlers. Everything is done twice: before and after
  * wait_for_end(). */
 #include "zoo.h"
+#include "machine.h"
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,13 +14,21 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <ucontext.h>
 
 ZOO_GATES
 
-enum { PAGE = 4096, STACK = 32 * 1024, SIGNAL_STACK = 64 * 1024, LOADS_SECOND = 3, LOADS_THIRD = 6, ILLEGAL_SIZE = 2 };
+enum { PAGE = 4096, SIGNAL_STACK = 64 * 1024 };
+/* STACK: not less than what threads must have at the least. */
+#ifdef __x86_64__
+enum { STACK = 32 * 1024 };
+enum { LOAD_SIZE = 3, ILLEGAL_SIZE = 2, RET_SIZE = 1 };
+#else
+enum { STACK = 128 * 1024 };
+enum { LOAD_SIZE = 4, ILLEGAL_SIZE = 4, RET_SIZE = 4 };
+#endif
+enum { LOADS_SECOND = LOAD_SIZE, LOADS_THIRD = 2 * LOAD_SIZE };
 
-/* loads(p, q): **p + *q, by instructions of three bytes; where a handler may go instead: -1.
+/* loads(p, q): **p + *q, by three loads of the same size; where a handler may go instead: -1.
  * illegal(): a first instruction that is none.
  * guarded(f): calls f; 0, or 1 when the handler went to guarded_landing instead. */
 __asm__(".text\n"
@@ -28,6 +37,7 @@ __asm__(".text\n"
         ".balign 16\n"
         "loads:\n"
         "  .cfi_startproc\n"
+#ifdef __x86_64__
         "  mov (%rdi), %rax\n"
         "  mov (%rax), %rax\n"
         "  add (%rsi), %rax\n"
@@ -35,20 +45,36 @@ __asm__(".text\n"
         "loads_failed:\n"
         "  mov $-1, %rax\n"
         "  ret\n"
+#else
+        "  ldr x2, [x0]\n"
+        "  ldr x2, [x2]\n"
+        "  ldr x3, [x1]\n"
+        "  add x0, x2, x3\n"
+        "  ret\n"
+        "loads_failed:\n"
+        "  mov x0, #-1\n"
+        "  ret\n"
+#endif
         "loads_end:\n"
         "  .cfi_endproc\n"
         ".size loads, . - loads\n"
         ".balign 16\n"
         "illegal:\n"
         "  .cfi_startproc\n"
+#ifdef __x86_64__
         "  ud2\n"
         "  mov $7, %eax\n"
+#else
+        "  udf #0\n"
+        "  mov w0, #7\n"
+#endif
         "  ret\n"
         "  .cfi_endproc\n"
         ".size illegal, . - illegal\n"
         ".balign 16\n"
         "guarded:\n"
         "  .cfi_startproc\n"
+#ifdef __x86_64__
         "  push %rbx\n  push %rbp\n  push %r12\n  push %r13\n  push %r14\n  push %r15\n"
         "  sub $8, %rsp\n"
         "  mov %rsp, guarded_sp(%rip)\n"
@@ -60,6 +86,23 @@ __asm__(".text\n"
         "1:\n"
         "  add $8, %rsp\n"
         "  pop %r15\n  pop %r14\n  pop %r13\n  pop %r12\n  pop %rbp\n  pop %rbx\n"
+#else
+        "  stp x29, x30, [sp, #-96]!\n"
+        "  stp x19, x20, [sp, #16]\n  stp x21, x22, [sp, #32]\n  stp x23, x24, [sp, #48]\n"
+        "  stp x25, x26, [sp, #64]\n  stp x27, x28, [sp, #80]\n"
+        "  adrp x1, guarded_sp\n"
+        "  mov x2, sp\n"
+        "  str x2, [x1, :lo12:guarded_sp]\n"
+        "  blr x0\n"
+        "  mov w0, #0\n"
+        "  b 1f\n"
+        "guarded_landing:\n"
+        "  mov w0, #1\n"
+        "1:\n"
+        "  ldp x19, x20, [sp, #16]\n  ldp x21, x22, [sp, #32]\n  ldp x23, x24, [sp, #48]\n"
+        "  ldp x25, x26, [sp, #64]\n  ldp x27, x28, [sp, #80]\n"
+        "  ldp x29, x30, [sp], #96\n"
+#endif
         "  ret\n"
         "  .cfi_endproc\n"
         ".size guarded, . - guarded\n"
@@ -72,27 +115,30 @@ extern uint64_t guarded_sp;
 
 enum wish { ELSEWHERE, AGAIN, SKIP };
 static volatile enum wish wish;
-static volatile uint64_t seen_pc, seen_address, seen_sp, seen_rdi;
+static volatile uint64_t seen_pc, seen_address, seen_sp, seen_argument;
 static volatile int handled;
 static char *page;
 
 static void resume(ucontext_t *u, enum wish how) {
-    greg_t *r = u->uc_mcontext.gregs;
     if (how == ELSEWHERE)
-        r[REG_RIP] = (greg_t)loads_failed;
+        CONTEXT_PC(u) = (uintptr_t)loads_failed;
     else if (how == SKIP)
-        r[REG_RIP] += LOADS_SECOND;
+        CONTEXT_PC(u) += LOAD_SIZE;
     else
         mprotect(page, PAGE, PROT_READ | PROT_WRITE);
+#ifdef __aarch64__
+    if (how == SKIP && CONTEXT_PC(u) > (uintptr_t)loads + LOADS_THIRD)
+        u->uc_mcontext.regs[3] = 0; /* nothing is added */
+#endif
 }
 
 static FN void on_fault(int number, siginfo_t *info, void *context) {
     ucontext_t *u = context;
     handled++;
     CHECK(number == SIGSEGV);
-    seen_pc = (uint64_t)u->uc_mcontext.gregs[REG_RIP];
-    seen_sp = (uint64_t)u->uc_mcontext.gregs[REG_RSP];
-    seen_rdi = (uint64_t)u->uc_mcontext.gregs[REG_RDI];
+    seen_pc = (uint64_t)CONTEXT_PC(u);
+    seen_sp = (uint64_t)CONTEXT_SP(u);
+    seen_argument = (uint64_t)CONTEXT_ARGUMENT(u);
     seen_address = (uint64_t)info->si_addr;
     resume(u, wish);
 }
@@ -128,7 +174,7 @@ static FN long fault_at(unsigned offset, enum wish how) {
     CHECK(handled == 1);
     CHECK(seen_pc == (uint64_t)loads + offset);
     CHECK(seen_address == (uint64_t)page);
-    CHECK(seen_rdi == (uint64_t)first);
+    CHECK(seen_argument == (uint64_t)first);
     return result;
 }
 
@@ -145,11 +191,10 @@ static FN void first_instructions(void) {
 }
 
 static FN void on_illegal(int number, siginfo_t *info, void *context) {
-    greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
     handled++;
     CHECK(number == SIGILL);
-    CHECK((uint64_t)r[REG_RIP] == (uint64_t)illegal && info->si_addr == (void *)illegal);
-    r[REG_RIP] += ILLEGAL_SIZE;
+    CHECK((uint64_t)CONTEXT_PC(context) == (uint64_t)illegal && info->si_addr == (void *)illegal);
+    CONTEXT_PC(context) += ILLEGAL_SIZE;
 }
 
 static FN void illegal_instruction(void) {
@@ -172,8 +217,7 @@ static FN unsigned deeper(unsigned n) {
 
 /* What OCaml's runtime does. */
 static FN void on_stack_end(int number, siginfo_t *info, void *context) {
-    greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
-    uint64_t pc = (uint64_t)r[REG_RIP], sp = (uint64_t)r[REG_RSP], address = (uint64_t)info->si_addr;
+    uint64_t pc = (uint64_t)CONTEXT_PC(context), sp = (uint64_t)CONTEXT_SP(context), address = (uint64_t)info->si_addr;
     bool own = pc >= (uint64_t)deeper && pc < (uint64_t)deeper + 256,
          near_sp = address < sp + 64 && address + 256 >= sp;
     handled++;
@@ -181,8 +225,8 @@ static FN void on_stack_end(int number, siginfo_t *info, void *context) {
         fprintf(stderr, "fault at %#lx (deeper is at %p), address %#lx, sp %#lx\n", pc, (void *)deeper, address, sp);
         _exit(3);
     }
-    r[REG_RIP] = (greg_t)guarded_landing;
-    r[REG_RSP] = (greg_t)guarded_sp;
+    CONTEXT_PC(context) = (uintptr_t)guarded_landing;
+    CONTEXT_SP(context) = guarded_sp;
 }
 
 static FN void descend(void) {
@@ -208,7 +252,7 @@ static FN void stack_ends(void) {
     pthread_attr_t attributes;
     pthread_t thread;
     pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK);
+    CHECK(pthread_attr_setstacksize(&attributes, STACK) == 0);
     CHECK(pthread_create(&thread, &attributes, on_small_stack, signals) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
 }
@@ -229,8 +273,8 @@ static FN void on_nested(int number, siginfo_t *info, void *context) {
         CHECK(loads((long *const *)(page + PAGE), (long *)page) == 0); /* a fault in the handler of one */
         mprotect(page, PAGE, PROT_READ | PROT_WRITE);
     } else {
-        ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] = (greg_t)loads_end - 1; /* ret */
-        ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = 0;
+        CONTEXT_PC(context) = (uintptr_t)loads_end - RET_SIZE;
+        CONTEXT_RESULT(context) = 0;
     }
 }
 

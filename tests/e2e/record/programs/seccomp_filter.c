@@ -2,12 +2,22 @@
 /* A program that forbids itself all system calls but a handful, then goes on with calls, faults, jumps and writes.
  * The agent has no system call to make in its steady state; what it must make for a full chunk is not allowed here. */
 #include "zoo.h"
+#include "machine.h"
 #include "sandbox.h"
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
 
 ZOO_GATES
+
+/* An instruction that is none, and its size. */
+#ifdef __x86_64__
+#define ILLEGAL      "ud2"
+#define ILLEGAL_SIZE 2
+#else
+#define ILLEGAL      "udf #0"
+#define ILLEGAL_SIZE 4
+#endif
 
 static jmp_buf out;
 
@@ -35,11 +45,11 @@ static FN void through(void) {
 static FN void on_fault(int number, siginfo_t *info, void *context) {
     leaf(number);
     (void)info;
-    ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP] += 2; /* after the ud2 */
+    CONTEXT_PC(context) += ILLEGAL_SIZE;
 }
 
 static FN void fault(void) {
-    __asm__ volatile("ud2");
+    __asm__ volatile(ILLEGAL);
 }
 
 static FN void confine(void) {
