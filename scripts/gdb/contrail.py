@@ -111,7 +111,8 @@ def original(pc):
         stub = next((at for at in range(pc & ~7, pc - STUB_MAX, -8) if isa.is_stub(at)), None)
         if stub is None or pc < stub + STUB_BODY:
             return None
-        moves, number = struct.unpack("<H", read_bytes(stub + isa.moves, 2)) + struct.unpack("<I", read_bytes(stub + STUB_NUMBER, 4))
+        moves = struct.unpack("<H", read_bytes(stub + isa.moves, 2))[0]
+        number = struct.unpack("<I", read_bytes(stub + STUB_NUMBER, 4))[0]
         lead, count = read_bytes(stub + moves, 2)
         table = [struct.unpack_from("<BH", read_bytes(stub + moves + 2, 3 * count), 3 * i) for i in range(count)]
         before = [start for start, copy in table if copy <= pc - stub]

@@ -148,8 +148,8 @@ static void search_range(struct ct_block *b, uint64_t from, uint64_t to) {
     reverse(b->exposed + first, b->exposed + b->exposed_count);
 }
 
-/* The highest slot of the stack's frames. What the stack itself knows is from its first frame: later ones may be higher.
- * While there is one stack, the first frame in the array is the oldest. */
+/* The highest slot of the stack's frames. What the stack itself knows is from its first frame: later ones may be
+ * higher. While there is one stack, the first frame in the array is the oldest. */
 static uint64_t oldest_slot(struct ct_block *b, uint32_t stack) {
     uint64_t slot = b->stacks->pool[stack].high;
     for (struct ct_shadow *e = b->base + 1; e < b->top; e++, b->stacks->steps++) {

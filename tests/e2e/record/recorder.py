@@ -177,7 +177,8 @@ class Workshop:
 
     def attach(self, pid, output, options=(), verb="attach"):
         """Starts `contrail attach` (or `stalk`, with --pid as the last option); returns when it records."""
-        process = self.start([self.contrail, verb, "--quiet", "--output", output] + PATIENCE + list(options) + [str(pid)])
+        command = [self.contrail, verb, "--quiet", "--output", output] + PATIENCE
+        process = self.start(command + list(options) + [str(pid)])
         deadline = time.monotonic() + TIMEOUT
         while True:
             if process.poll() is not None:
