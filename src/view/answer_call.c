@@ -80,9 +80,11 @@ static void put_callers(struct ct_view_answer *a, int64_t id) {
     ct_json_end(&a->json, ']');
 }
 
-/* What is known of all calls of the function; only when the report is there already, since making it may take long. */
+/* What is known of all calls of the function, when the report is there: making it may take long (make.c). */
 static void put_same(struct ct_view_answer *a, size_t process, uint64_t function) {
-    const struct ct_report *report = a->reader->source->report;
+    pthread_mutex_lock(&a->trace->lock);
+    const struct ct_report *report = a->trace->report;
+    pthread_mutex_unlock(&a->trace->lock);
     for (size_t i = 0; report && i < report->row_count; i++) {
         const struct ct_report_row *row = &report->rows[i];
         if (row->process != process || row->function != function || !row->timed)

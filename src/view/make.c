@@ -10,9 +10,10 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { WORKERS = 16, ROUND_MS = 200, WORKER_NICE = 10 };
+enum { WORKERS = 16, ROUND_MS = 200, WORKER_NICE = 10, PATIENCE_S = 2 };
 
 struct part {
     size_t thread;
@@ -222,6 +223,21 @@ static void make_round(struct ct_view_maker *m) {
         run_workers(m, summarize_all, processors);
 }
 
+/* Sums of all functions: a call is shown beside the others of its function. */
+static void make_report(struct ct_view_maker *m) {
+    const struct ct_report_options options = {.sort = CT_REPORT_BY_SELF};
+    struct ct_view_reader *reader = m->stop ? NULL : ct_view_reader_new(m->trace);
+    struct ct_report *report = NULL;
+    if (!reader || ct_report_make(&report, reader->trace, &options) != 0) {
+        ct_view_reader_free(reader);
+        return;
+    }
+    pthread_mutex_lock(&m->trace->lock);
+    m->trace->report = report;
+    m->trace->report_reader = reader;
+    pthread_mutex_unlock(&m->trace->lock);
+}
+
 static void *run(void *arg) {
     struct ct_view_maker *m = arg;
     struct ct_view_trace *t = m->trace;
@@ -234,8 +250,10 @@ static void *run(void *arg) {
         pthread_mutex_unlock(&t->lock);
         if (grown)
             make_round(m);
-        if (m->ended)
+        if (m->ended) {
+            make_report(m);
             break;
+        }
         poll(NULL, 0, ROUND_MS);
     }
     return NULL;
@@ -251,17 +269,21 @@ int ct_view_maker_start(struct ct_view_trace *t) {
     return m->running ? 0 : CT_ERR_SYSTEM;
 }
 
-void ct_view_maker_stop(struct ct_view_trace *t) {
+bool ct_view_maker_stop(struct ct_view_trace *t) {
     struct ct_view_maker *m = t->maker;
+    struct timespec until;
     if (!m)
-        return;
+        return true;
     m->stop = true;
-    if (m->running)
-        pthread_join(m->thread, NULL);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_S;
+    if (m->running && pthread_timedjoin_np(m->thread, NULL, &until) != 0)
+        return false;
     for (size_t i = 0; i < m->count; i++)
         ct_levels_builder_free(m->parts[i].builder);
     free(m->parts);
     pthread_mutex_destroy(&m->lock);
     free(m);
     t->maker = NULL;
+    return true;
 }

@@ -212,7 +212,9 @@ void ct_view_close(struct ct_view *view) {
         return;
     view->stopping = true;
     ct_http_close(view->http);
+    bool all = true;
     for (size_t i = 0; i < view->trace_count; i++)
-        ct_view_trace_close(view->traces[i]);
-    free(view);
+        all &= ct_view_trace_close(view->traces[i]);
+    if (all) /* else a maker goes on, which knows it */
+        free(view);
 }

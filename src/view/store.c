@@ -252,10 +252,13 @@ int ct_view_trace_open(struct ct_view_trace **out, struct ct_view *view, const c
     return 0;
 }
 
-void ct_view_trace_close(struct ct_view_trace *t) {
+bool ct_view_trace_close(struct ct_view_trace *t) {
     if (!t)
-        return;
-    ct_view_maker_stop(t);
+        return true;
+    if (!ct_view_maker_stop(t))
+        return false;
+    ct_report_free(t->report);
+    ct_view_reader_free(t->report_reader);
     for (struct ct_view_reader *r = t->readers, *next; r; r = next) {
         next = r->next;
         close_reader(r);
@@ -273,4 +276,5 @@ void ct_view_trace_close(struct ct_view_trace *t) {
     free(t->name);
     free(t->path);
     free(t);
+    return true;
 }

@@ -41,6 +41,8 @@ struct ct_view_trace {
     struct ct_summary **summaries; /* by thread; NULL: none yet */
     struct ct_levels **levels;     /* by thread; NULL: none, or none yet */
     size_t shared_count;           /* threads that these lists have */
+    struct ct_report *report;      /* all functions, of a trace that does not grow; NULL: not yet */
+    struct ct_view_reader *report_reader;
     _Atomic uint64_t made, wanted; /* events that levels are made from: read, and all */
     struct ct_view_maker *maker;
 };
@@ -54,7 +56,8 @@ struct ct_view {
 };
 
 int ct_view_trace_open(struct ct_view_trace **out, struct ct_view *view, const char *path, char *error, size_t size);
-void ct_view_trace_close(struct ct_view_trace *trace);
+/* False: its maker is still busy, and it stays. The program is about to end. */
+bool ct_view_trace_close(struct ct_view_trace *trace);
 
 /* A reader that is not one of those that requests share; close it with ct_view_reader_free. NULL: as ct_view_take. */
 struct ct_view_reader *ct_view_reader_new(struct ct_view_trace *trace);
@@ -73,7 +76,8 @@ double ct_view_progress(const struct ct_view_trace *trace);
 
 /* Makes summaries and levels beside the requests, and continues them as the trace grows (make.c). */
 int ct_view_maker_start(struct ct_view_trace *trace);
-void ct_view_maker_stop(struct ct_view_trace *trace);
+/* False: it is in the middle of something long (a summary, a report), and goes on with it. The trace must stay. */
+bool ct_view_maker_stop(struct ct_view_trace *trace);
 
 uint64_t ct_view_now(void); /* nanoseconds of a clock that only goes forward */
 

@@ -157,6 +157,19 @@ def map_has_all_events(contrail, traces):
 
 
 @check
+def the_same_function(contrail, traces):
+    """Beside a call are the times of all calls of its function, as soon as they are known."""
+    trace = traces["whole"]
+    row = rows(contrail, trace, "SELECT calls, p50, p99, max FROM functions WHERE function = 'recurse'")[0]
+    call = rows(contrail, trace, "SELECT id FROM calls WHERE function = 'recurse'")[0]["id"]
+    with Served(contrail, trace) as served:
+        while "same" not in (answer := served.ask("call", id=call)):
+            time.sleep(0.02)
+        assert answer["same"] == {"calls": row["calls"], "median": row["p50"], "p99": row["p99"],
+                                  "longest": row["max"]}, answer
+
+
+@check
 def at_is_what_is_painted(contrail, traces):
     """Asking for the middle of a cell gives its call."""
     with Served(contrail, traces["whole"]) as served:
@@ -281,10 +294,11 @@ def sql_and_control(contrail, traces):
 # ---- traces that mean harm ----
 
 QUESTIONS = ["info", "map?width=300", "cells?threads=1,2&width=500&depth=0-511",
-             "cells?threads=2&width=4096&depth=4000", "call?id=7", "at?thread=2&time=5000&depth=3", "at?thread=1&time=900000", "search?text=%3Cscript",
-             "search?text=x", "hits?function=0&width=50", "hits?function=1&after=0", "flame", "flame?mode=callers",
-             "flame?mode=time&thread=2", "functions?limit=50", "latency?function=0&width=20", "select", "crash",
-             "blocks", "flame?function=0", "functions?from=5&to=100000"]
+             "cells?threads=2&width=4096&depth=4000", "call?id=7", "at?thread=2&time=5000&depth=3",
+             "at?thread=1&time=900000", "search?text=%3Cscript", "search?text=x", "hits?function=0&width=50",
+             "hits?function=1&after=0", "flame", "flame?mode=callers", "flame?mode=time&thread=2",
+             "functions?limit=50", "latency?function=0&width=20", "select", "crash", "blocks", "flame?function=0",
+             "functions?from=5&to=100000"]
 
 
 def ask_everything(served, questions=QUESTIONS):
