@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a script's target: see script.h. */
 #include "script/script.h"
+#include "remote/namespace.h"
 #include "script/script_internal.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -63,6 +64,7 @@ static void destroy(struct ct_script *s) {
 
 static int begin(struct ct_script *s, struct ct_script **out, char *error, size_t error_size) {
     s->pid = ct_remote_pid(s->remote);
+    s->other_namespace = ct_remote_inner_pid(s->remote) != s->pid;
     int status = ct_script_enter(s);
     if (!status) {
         *out = s;

@@ -38,6 +38,7 @@ struct ct_script {
     struct ct_remote *remote;
     int pid;
     bool spawned, resumed;
+    bool other_namespace; /* numbers of threads differ there */
     struct ct_script_options options;
     struct ct_injection injection;
     struct ct_lane lane;

@@ -47,7 +47,7 @@ static void write_cpu(struct ct_script_slot *slot, const struct ct_script_reques
 /* ---- taking ---- */
 
 int ct_script_outer_tid(const struct ct_script *s, int tid) {
-    if (ct_remote_inner_pid(s->remote) == s->pid)
+    if (!s->other_namespace)
         return tid;
     int outer = ct_remote_outer_tid(s->pid, tid);
     return outer > 0 ? outer : tid;
