@@ -192,6 +192,7 @@ if [ -n "$long" ]; then
     # shellcheck disable=SC2086
     {
         check "200 kills of contrail, 200 of its target" python3 tests/e2e/record/kill.py $record --times 200
+        check "200 kills of a script" build/tests/unit/script_test build/tests/unit/script_target --kills 200
         check "attach and detach, 500 times" python3 tests/e2e/record/loop.py $record --times 500
         check "1,000 times a library, 8 threads" python3 tests/e2e/record/libraries.py build/src/cli/contrail --long
         check "processes that a followed program makes" \

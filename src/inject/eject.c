@@ -346,7 +346,11 @@ static int unmap_all(struct ct_ejection *e, const struct ct_boot_region *regions
 /* Everything is done from outside: code in the target that claims to be the agent may be the program's own, and a call
  * would run it without the program's seccomp filters. */
 int ct_eject_memory(struct ct_ejection *e) {
+    const uint64_t none = 0;
     int status = release_threads(e);
+    /* If we die in the middle, the next one must not look for blocks: some are gone, and no thread needs them. */
+    if (!status)
+        status = ct_remote_write(e->remote, e->address + offsetof(struct ct_boot, runtime), &none, sizeof none);
     if (!status)
         status = unmap_all(e, e->blocks, e->block_count);
     if (!status)

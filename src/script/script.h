@@ -373,7 +373,8 @@ struct ct_script_name {
     uint64_t address;
 };
 /* Loads a relocatable ELF object (freestanding, of the target's machine) into the target: allocated sections, linked
- * against `names` (what the script gives) and then what modules of the target export. CT_ERR_BAD_FILE with a sentence:
+ * against `names` (what the script gives) and then functions that modules of the target export (not those with a
+ * resolver, like strlen: give their addresses). CT_ERR_BAD_FILE with a sentence:
  * not such an object, or a symbol that nobody has. */
 struct ct_script_object;
 int ct_script_load(struct ct_script *s, const void *bytes, size_t size, const struct ct_script_name *names,

@@ -67,9 +67,9 @@ static int clean_after_others(struct ct_script *s) {
                               "again later",
                               s->pid);
     return status ? ct_script_fail(s, status,
-                                   "process %d has memory of another recorder, which cannot be removed; "
+                                   "process %d has memory of another recorder, which cannot be removed (%s); "
                                    "restart it",
-                                   s->pid)
+                                   s->pid, ct_status_text(status))
                   : 0;
 }
 

@@ -248,7 +248,8 @@ uint64_t ct_script_export(struct ct_script *s, const char *name) {
             (void)ct_script_symbols(s, modules[i].base, CT_SCRIPT_SYMBOLS, &symbols, &count);
         }
         for (size_t k = 0; k < count && !found; k++)
-            if (symbols[k].flags & CT_SCRIPT_FUNCTION && !strcmp(symbols[k].name, name))
+            if ((symbols[k].flags & (CT_SCRIPT_FUNCTION | CT_SCRIPT_IFUNC)) == CT_SCRIPT_FUNCTION &&
+                !strcmp(symbols[k].name, name))
                 found = symbols[k].address;
         free(symbols);
     }

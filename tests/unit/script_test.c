@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 static char *program;
+static int kills = 6; /* `script_test TARGET --kills N` */
 
 enum { RAX = 0, RDX = 2, RSI = 6, RDI = 7 };
 
@@ -122,13 +123,23 @@ static void *serve_all(void *arg) {
     return NULL;
 }
 
+/* A child that is a script must not go on with the tests. */
+static bool is_script;
+
+static void give_up(const char *error) {
+    if (!is_script)
+        fail_msg("%s", error);
+    fprintf(stderr, "the script: %s\n", error);
+    _exit(3);
+}
+
 static void begin_server(struct server *v, const struct target *t, const struct ct_script_options *options,
                          void (*serve)(struct server *server, struct ct_script_request *request)) {
     static const struct ct_script_options patient = {.size = sizeof patient, .timeout_ms = 30000};
     char error[512] = "";
     *v = (struct server){.serve = serve, .target = t};
     if (ct_script_attach(&v->script, t->pid, options ? options : &patient, error, sizeof error))
-        fail_msg("%s", error);
+        give_up(error);
     assert_int_equal(pthread_create(&v->thread, NULL, serve_all, v), 0);
 }
 
@@ -143,7 +154,7 @@ static void hook(struct server *v, uint64_t address, uint32_t flags) {
     char error[512];
     if (ct_script_hook(v->script, &h, 1) != 1) {
         ct_script_error(v->script, error, sizeof error);
-        fail_msg("%s", error);
+        give_up(error);
     }
 }
 
@@ -341,6 +352,29 @@ static void serves_threads_and_signals(void **state) {
     end_target(&t);
 }
 
+/* The agent makes no system call once the program has forbidden itself some: threads look for their answers. */
+static void serves_a_program_that_forbids_calls(void **state) {
+    struct target t;
+    struct server v;
+    char line[128];
+    (void)state;
+    start_target(&t);
+    begin_server(&v, &t, NULL, change_numbers);
+    hook(&v, t.add, CT_SCRIPT_ON_ENTER | CT_SCRIPT_ON_LEAVE);
+    ask_line(&t, line, sizeof line, "filter");
+    assert_string_equal(line, "0");
+    for (int i = 0; i < 3; i++) {
+        ask_line(&t, line, sizeof line, "add 1 2");
+        assert_string_equal(line, "206");
+    }
+    ct_script_shut(v.script);
+    pthread_join(v.thread, NULL);
+    (void)ct_script_close(v.script); /* without rights to lift the filter, memory stays */
+    ask_line(&t, line, sizeof line, "add 1 2");
+    assert_string_equal(line, "3");
+    end_target(&t);
+}
+
 static void tells_the_end(void **state) {
     struct target t;
     struct server v;
@@ -394,6 +428,7 @@ static void changes_a_spawned_program(void **state) {
 
 static void be_a_script(const struct target *t) {
     struct server v;
+    is_script = true;
     begin_server(&v, t, NULL, plain);
     hook(&v, t->add, CT_SCRIPT_ON_ENTER | CT_SCRIPT_ON_LEAVE);
     hook(&v, t->inner, CT_SCRIPT_ON_ENTER | CT_SCRIPT_ON_LEAVE);
@@ -407,7 +442,7 @@ static void outlives_the_script(void **state) {
     (void)state;
     start_target(&t);
     srand(1);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < kills; i++) {
         pid_t script = fork();
         if (!script)
             be_a_script(&t);
@@ -570,8 +605,8 @@ static void lists_what_is_there(void **state) {
     assert_int_equal(threads[0].tid, t.pid);
     free(threads);
     assert_int_equal(ct_script_modules(v.script, &modules, &module_count), 0);
-    assert_true(module_count >= 3);
-    assert_non_null(strstr(modules[0].path, "script_target"));
+    assert_true(module_count >= 1);
+    assert_non_null(strstr(modules[0].path, strrchr(program, '/')));
     assert_int_equal(ct_script_symbols(v.script, modules[0].base, CT_SCRIPT_SYMBOLS, &symbols, &count), 0);
     for (size_t i = 0; i < count; i++)
         found |= !strcmp(symbols[i].name, "add") && symbols[i].address == t.add;
@@ -581,7 +616,7 @@ static void lists_what_is_there(void **state) {
     assert_int_equal(ct_script_symbols(v.script, modules[0].base, CT_SCRIPT_IMPORTS, &symbols, &count), 0);
     for (size_t i = 0; i < count; i++)
         found |= !strcmp(symbols[i].name, "longjmp") || !strcmp(symbols[i].name, "printf");
-    assert_true(found);
+    assert_true(found || module_count == 1); /* a static program has none */
     free(symbols);
     found = false;
     for (size_t m = 0; m < module_count; m++) {
@@ -590,7 +625,7 @@ static void lists_what_is_there(void **state) {
             found |= !strcmp(symbols[i].name, "pthread_create");
         free(symbols);
     }
-    assert_true(found);
+    assert_true(found || module_count == 1);
     ct_script_free_modules(modules, module_count);
     assert_int_equal(ct_script_ranges(v.script, &ranges, &count), 0);
     for (size_t i = 0; i < count; i++)
@@ -758,6 +793,43 @@ static void follows_threads_until_the_end(void **state) {
     end_target(&t);
 }
 
+/* Threads go on natively as soon as they notice. */
+static void outlives_a_script_that_follows(void **state) {
+    struct target t;
+    char line[128], error[512];
+    struct ct_script *other;
+    (void)state;
+    for (int i = 0; i < 1; i++) {
+        start_target(&t);
+        pid_t script = fork();
+        if (!script) {
+            struct server v;
+            const struct ct_script_follow what = {.mask = CT_SCRIPT_EVENT_CALL | CT_SCRIPT_EVENT_RET};
+            is_script = true;
+            begin_server(&v, &t, NULL, leave_alone);
+            hook(&v, t.inner, CT_SCRIPT_ON_ENTER);
+            (void)ct_script_follow(v.script, NULL, t.pid, &what);
+            pause();
+        }
+        tell(&t, "threads 4 300");
+        usleep((useconds_t)(40000 + rand() % 60000));
+        kill(script, SIGKILL);
+        waitpid(script, NULL, 0);
+        hear(&t, line, sizeof line);
+        assert_string_equal(line, "wrong 0");
+        for (int k = 0; k < 50; k++) {
+            ask_line(&t, line, sizeof line, "outer 4");
+            assert_string_equal(line, "10");
+        }
+        int status = ct_script_attach(&other, t.pid, NULL, error, sizeof error);
+        if (!status) /* it was killed before it followed */
+            assert_int_equal(ct_script_close(other), 0);
+        ask_line(&t, line, sizeof line, "outer 4");
+        assert_string_equal(line, "10");
+        end_target(&t);
+    }
+}
+
 /* Before each instruction of outer's first block a callout; inner's first instruction is jumped over nothing: a branch
  * that is taken, to a label after a callout that must not run. */
 static void edit_block(struct server *v, struct ct_script_request *r) {
@@ -836,10 +908,10 @@ static void transforms_code(void **state) {
 static void loads_code(void **state) {
     static const char source[] =
         "struct cpu { unsigned long gpr[16]; };\n"
-        "extern long abs_of(long); extern int abs(int);\n"
+        "extern long above(long); extern int atoi(const char *);\n"
         "long calls, bonus = 30; static long seen[4];\n"
         "void enter(struct cpu *c, void *call) { calls++; seen[calls & 3] = c->gpr[7]; c->gpr[7] += bonus; }\n"
-        "void leave(struct cpu *c, void *call) { c->gpr[0] = abs(-(int)c->gpr[0]) + abs_of(seen[calls & 3]); }\n"
+        "void leave(struct cpu *c, void *call) { c->gpr[0] += atoi(\"6\") + above(seen[calls & 3]); }\n"
         "long twice(long a, long b) { return 2 * (a + b); }\n";
     char path[] = "/tmp/script_testXXXXXX", command[256], line[128], bytes[65536];
     struct target t;
@@ -862,7 +934,7 @@ static void loads_code(void **state) {
     ask_line(&t, line, sizeof line, "add 5 6");
     char *before = read_maps(t.pid);
     begin_server(&v, &t, NULL, plain);
-    const struct ct_script_name names[] = {{"abs_of", t.inner}};
+    const struct ct_script_name names[] = {{"above", t.inner}};
     assert_int_equal(ct_script_load(v.script, bytes, (size_t)size, NULL, 0, &object), CT_ERR_BAD_FILE);
     assert_int_equal(ct_script_load(v.script, source, sizeof source, NULL, 0, &object), CT_ERR_BAD_FILE);
     for (ssize_t cut = 0; cut < size; cut += 97) /* nothing in a file that is cut is believed */
@@ -877,7 +949,7 @@ static void loads_code(void **state) {
                                .native_leave = ct_script_object_symbol(object, "leave")};
     assert_int_equal(ct_script_hook(v.script, &h, 1), 1);
     ask_line(&t, line, sizeof line, "add 5 6");
-    assert_string_equal(line, "47"); /* |-(5 + 30 + 6)| + (5 + 1) */
+    assert_string_equal(line, "53"); /* 5 + 30 + 6, 6, 5 + 1 */
     ask_line(&t, line, sizeof line, "threads 4 1000");
     assert_true(!ct_script_read(v.script, ct_script_object_symbol(object, "calls"), &calls, sizeof calls));
     assert_true(calls > 1000);
@@ -905,6 +977,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(survives_work_that_jumps_away),
         cmocka_unit_test(goes_on_after_the_limit),
         cmocka_unit_test(serves_threads_and_signals),
+        cmocka_unit_test(serves_a_program_that_forbids_calls),
         cmocka_unit_test(tells_the_end),
         cmocka_unit_test(changes_a_spawned_program),
         cmocka_unit_test(outlives_the_script),
@@ -918,11 +991,15 @@ int main(int argc, char **argv) {
         cmocka_unit_test(follows_threads_until_the_end),
         cmocka_unit_test(transforms_code),
         cmocka_unit_test(loads_code),
+        cmocka_unit_test(outlives_a_script_that_follows),
     };
-    (void)argc;
     program = argv[1];
-    if (argc > 2)
+    if (argc > 3 && !strcmp(argv[2], "--kills")) {
+        kills = atoi(argv[3]);
+        cmocka_set_test_filter("outlives_the*");
+    } else if (argc > 2) {
         cmocka_set_test_filter(argv[2]);
+    }
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
