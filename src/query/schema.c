@@ -2,8 +2,8 @@
 /* The tables of schema.h as data. */
 #include "query/schema.h"
 
-#define COLUMN(T, name, type, ask, flags, text) {#name, CT_COLUMN_##type, CT_ASK_##ask, flags, text},
-#define COLUMNS(id, name, text)                 static const struct ct_column columns_##id[] = {CT_COLUMNS_##id(COLUMN, id)};
+#define COLUMN(T, name, type, ask, ...) {#name, CT_COLUMN_##type, CT_ASK_##ask, __VA_ARGS__},
+#define COLUMNS(id, name, text)         static const struct ct_column columns_##id[] = {CT_COLUMNS_##id(COLUMN, id)};
 CT_TABLES(COLUMNS)
 #undef COLUMNS
 #undef COLUMN
