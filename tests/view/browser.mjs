@@ -6,7 +6,7 @@
 // golden traces (make_trace); WORK has new recordings: tour, crash; STEADY is a program that runs until it is killed.
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
-import { readdirSync } from 'node:fs'
+import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Browser, running, Served } from './drive.mjs'
 import { HOSTILE } from './made_trace.mjs'
@@ -466,6 +466,36 @@ checks.a_recording_that_goes_on = async () => {
   await served.close()
 }
 
+/** The pictures of the documents: docs/images/view-*.png, at the size of a window. */
+async function pictures () {
+  const images = join(import.meta.dirname, '../../docs/images')
+  const moments = await lastMoments() // with a call, whose details show no path of this machine
+  const shots = [
+    ['timeline', false, traces.crash, moments],
+    ['latency', true, traces.crash, `${moments}&view=latency&fn=0&name=price`]
+  ]
+  for (const [name, dark, trace, hash] of shots) {
+    const served = await Served.start(contrail, trace)
+    const sight = await browser.page({ dark })
+    await sight.open(served.address, hash)
+    await sight.settled()
+    const path = join(images, `view-${name}.png`)
+    await sight.page.screenshot({ path })
+    assert.ok(statSync(path).size < 300 << 10, path)
+    await sight.done(name)
+    await served.close()
+  }
+}
+
+/** The address of the last calls before the crash, with one of them selected. */
+async function lastMoments () {
+  const [call] = query(
+    traces.crash,
+    "SELECT id, start FROM calls WHERE function = 'price' ORDER BY start DESC LIMIT 1 OFFSET 4"
+  )
+  return `call=${call.id}&from=${call.start - 300}&to=${call.start + 700}`
+}
+
 browser = await Browser.start(modules)
 try {
   for (const [name, check] of Object.entries(checks)) {
@@ -473,6 +503,7 @@ try {
     console.log(name)
     await check()
   }
+  if (names.includes('pictures')) await pictures()
 } finally {
   for (const served of running) await served.close()
   await browser.close()
