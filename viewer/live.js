@@ -52,7 +52,8 @@ export class Live {
     this.operand.placeholder = 'function or trigger'
     this.controls = this.buttons()
     this.place = el('div', { class: 'live', hidden: true, role: 'region', 'aria-label': 'Recording' })
-    this.place.append(this.state, this.facts, this.follow, this.controls, this.remarks, this.line)
+    // What changes all the time comes last, so that no button moves away from the pointer.
+    this.place.append(this.state, this.follow, this.controls, this.facts, this.remarks, this.line)
     this.paused = false
     this.recording = true
     /** @type {EventSource | null} */

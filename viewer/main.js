@@ -272,7 +272,7 @@ class Page {
     this.calls.set(id, asked)
     asked.then(
       call => {
-        if (call.open) this.calls.delete(id)
+        if (call.open || !call.same) this.calls.delete(id)
       },
       () => this.calls.delete(id)
     )

@@ -424,6 +424,24 @@ checks.a_recording_that_goes_on = async () => {
   const pid = await new Promise(resolve => {
     recorder.stdout.once('data', data => resolve(String(data).trim()))
   })
+  try {
+    await followed(pid)
+  } finally {
+    if (recorder.exitCode === null) kill(pid)
+  }
+}
+
+/** Ends a process that may have ended. */
+function kill (pid) {
+  try {
+    process.kill(Number(pid))
+  } catch {
+    // It has ended.
+  }
+}
+
+/** What the page shows of a process that is recorded, and does to it. */
+async function followed (pid) {
   const served = await Served.start(contrail, pid)
   const sight = await browser.page()
   const { page } = sight
@@ -442,7 +460,8 @@ checks.a_recording_that_goes_on = async () => {
   )
   const command = async (name, answer) => {
     const place = `::-p-xpath(//div[contains(@class, "live")]//button[text()="${name}"])`
-    await (await page.waitForSelector(place)).click()
+    const found = await page.waitForSelector(place)
+    await found.evaluate(element => element.click()) // its text, and so its width, may change at any time
     await sight.until('.live', answer)
   }
   await command('Mark', 'mark: marked')
@@ -460,7 +479,7 @@ checks.a_recording_that_goes_on = async () => {
   )
   await sight.accessible('live')
   sight.expected = /status of 409/ // a question for its status that comes after its end
-  process.kill(Number(pid))
+  kill(pid)
   await sight.until('.live .status', 'ended')
   await sight.done('live')
   await served.close()
