@@ -136,11 +136,12 @@ static double play(double spin) {
     if (t == MAP_FAILED)
         exit(1);
     pid_t other = fork();
-    for (uint32_t i = 1; !other; i++) {
-        if (i == CALLS + 1)
-            _exit(0);
-        await(&t->ball, i, spin);
-        pass(&t->back, i);
+    if (!other) {
+        for (uint32_t i = 1; i <= CALLS; i++) {
+            await(&t->ball, i, spin);
+            pass(&t->back, i);
+        }
+        _exit(0);
     }
     double since = now();
     for (uint32_t i = 1; i <= CALLS; i++) {
