@@ -41,7 +41,7 @@ export KNOWN
 } | sort | xargs awk '
 BEGIN {
     layers = "base isa os code symbols hook stalk remote agent trace plan drain inject inspect doctor " \
-             "session follow script report query export http mcp,view cli"
+             "session follow script report query export http mcp,view,tui cli"
     n = split(layers, level, " ")
     for (i = 1; i <= n; i++) {
         m = split(level[i], names, ",")

@@ -48,7 +48,7 @@ extern const struct ct_command ct_command_export;
 extern const struct ct_command ct_command_doctor;
 extern const struct ct_command ct_command_tail;
 extern const struct ct_command ct_command_stalk;
-extern const struct ct_command ct_command_mcp, ct_command_view;
+extern const struct ct_command ct_command_mcp, ct_command_tui, ct_command_view;
 extern const struct ct_command ct_command_script;
 
 #endif

@@ -11,11 +11,11 @@
 
 /* In the order of `contrail --help`; groups keep this order. */
 static const struct ct_command *const commands[] = {
-    &ct_command_spawn,  &ct_command_attach, &ct_command_stalk,   &ct_command_detach,    &ct_command_ctl,
-    &ct_command_tail,   &ct_command_info,   &ct_command_report,  &ct_command_graph,     &ct_command_diff,
-    &ct_command_query,  &ct_command_replay, &ct_command_verify,  &ct_command_symbolize, &ct_command_export,
-    &ct_command_mcp,    &ct_command_view,   &ct_command_threads, &ct_command_modules,   &ct_command_script,
-    &ct_command_doctor,
+    &ct_command_spawn,  &ct_command_attach, &ct_command_stalk,  &ct_command_detach,    &ct_command_ctl,
+    &ct_command_tail,   &ct_command_info,   &ct_command_report, &ct_command_graph,     &ct_command_diff,
+    &ct_command_query,  &ct_command_replay, &ct_command_verify, &ct_command_symbolize, &ct_command_export,
+    &ct_command_mcp,    &ct_command_view,   &ct_command_tui,    &ct_command_threads,   &ct_command_modules,
+    &ct_command_script, &ct_command_doctor,
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 

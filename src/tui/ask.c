@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions of the views: SQL over the trace. */
+#include "tui/tui_internal.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+int ct_tui_poll(void *arg) {
+    struct ct_tui *t = arg;
+    uint64_t passed = now_ns() - t->began_ns;
+    if (t->stop || t->options->stopped())
+        return 1;
+    if (passed < 300000000)
+        return 0;
+    ct_screen_format(ct_screen_height() - 1, 0, CT_LOOK_CHOSEN, " reading, %.1f s; Escape stops ",
+                     (double)passed / 1e9);
+    ct_screen_show();
+    int key = ct_screen_key(0);
+    t->stop = key == CT_KEY_ESCAPE || key == CT_KEY_STOP;
+    return t->stop;
+}
+
+bool ct_tui_ask(struct ct_tui *t, const char *format, ...) {
+    struct ct_query_error error;
+    const char *rest;
+    char *sql = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&sql, format, arguments);
+    va_end(arguments);
+    t->began_ns = now_ns();
+    t->stop = false;
+    int ready = length < 0 ? 0 : ct_query_prepare(t->query, sql, &rest, &error);
+    if (ready < 0)
+        snprintf(t->message, sizeof t->message, "%.200s", error.text);
+    if (length >= 0)
+        free(sql);
+    return ready > 0;
+}
+
+bool ct_tui_next(struct ct_tui *t) {
+    struct ct_query_error error;
+    int status = ct_query_step(t->query, &error);
+    if (status < 0)
+        snprintf(t->message, sizeof t->message, "%.200s", error.stopped ? "stopped" : error.text);
+    return status > 0;
+}
+
+int64_t ct_tui_number(struct ct_tui *t, int column) {
+    struct ct_cell cell;
+    ct_query_value(t->query, column, &cell);
+    return cell.type == CT_CELL_INTEGER ? cell.integer : cell.type == CT_CELL_REAL ? (int64_t)cell.real : -1;
+}
+
+const char *ct_tui_text(struct ct_tui *t, int column) {
+    struct ct_cell cell;
+    ct_query_value(t->query, column, &cell);
+    return cell.type == CT_CELL_TEXT ? cell.text : "";
+}
+
+const char *ct_tui_quote(char buffer[2 * CT_TUI_NAME + 8], const char *text) {
+    size_t used = 0;
+    buffer[used++] = '\'';
+    for (size_t i = 0; text[i] && i < CT_TUI_NAME; i++) {
+        if (text[i] == '\'')
+            buffer[used++] = '\'';
+        buffer[used++] = text[i];
+    }
+    buffer[used++] = '\'';
+    buffer[used] = 0;
+    return buffer;
+}
