@@ -12,12 +12,20 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#if defined __x86_64__
+#define FAULT_PC(c) (c)->uc_mcontext.gregs[REG_RIP]
+#define WRITE       "movl $1, (%0)"
+#else
+#define FAULT_PC(c) (c)->uc_mcontext.pc
+#define WRITE       "str wzr, [%0]"
+#endif
+
 static sigjmp_buf back;
 static volatile sig_atomic_t stop, wrong, deep;
 extern char fault_here[];
 
 static void on_fault(int number, siginfo_t *info, void *context) {
-    uint64_t pc = (uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+    uint64_t pc = (uint64_t)FAULT_PC((ucontext_t *)context);
     bool right = deep || (pc == (uint64_t)fault_here && (number != SIGSEGV || info->si_addr == NULL));
     wrong |= !right;
     siglongjmp(back, 1);
@@ -29,7 +37,7 @@ static void on_term(int signal) {
 }
 
 __attribute__((noinline)) void touch_nothing(void) {
-    __asm__ volatile(".globl fault_here\nfault_here: movl $1, (%0)" ::"r"(0L) : "memory");
+    __asm__ volatile(".globl fault_here\nfault_here: " WRITE ::"r"(0L) : "memory");
 }
 
 __attribute__((noinline)) int overflow(int n, char *before) {

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* steps PROGRAM [ARGUMENT...]: runs it one instruction at a time and prints the places of all instructions of its own
  * file that it executes, in order, as offsets from where the file is loaded. What it writes goes to stderr. */
+#include <elf.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#if defined __x86_64__
+#define PC(regs) (regs).rip
+#else
+#define PC(regs) (regs).pc
+#endif
 
 static int find_file(pid_t pid, const char *path, uint64_t *start, uint64_t *end) {
     char name[64], line[4096];
@@ -47,9 +55,11 @@ int main(int argc, char **argv) {
         return 2;
     for (;;) {
         struct user_regs_struct regs;
-        ptrace(PTRACE_GETREGS, pid, 0, &regs);
-        if (regs.rip >= start && regs.rip < end)
-            printf("%lx\n", regs.rip - start);
+        struct iovec all = {&regs, sizeof regs};
+        ptrace(PTRACE_GETREGSET, pid, NT_PRSTATUS, &all);
+        uint64_t pc = PC(regs);
+        if (pc >= start && pc < end)
+            printf("%lx\n", pc - start);
         ptrace(PTRACE_SINGLESTEP, pid, 0, 0);
         waitpid(pid, &status, 0);
         if (!WIFSTOPPED(status))
