@@ -33,6 +33,11 @@ static const struct ct_option options[] = {
      .initial = "exact"},
     {"exclude", 'x', CT_OPTION_LIST, AT(record.exclude), "GLOB",
      "run calls into functions or modules whose name matches GLOB natively, unseen"},
+    {"startup-timeout", 0, CT_OPTION_DURATION, AT(record.startup_timeout_ns), "S",
+     "give up when the start takes longer than S seconds; the program then continues unfollowed (default: computed "
+     "from "
+     "the number of functions)",
+     .min = 1000000, .max = 86400000000000},
     {"follow-threads", 0, CT_OPTION_STRING, AT(threads), "WHICH", "all, main, or the number of a thread",
      .initial = "all"},
     {"trust", 0, CT_OPTION_STRING, AT(trust), "N",

@@ -42,7 +42,8 @@ class SessionCase(unittest.TestCase):
         traces = self.path("traces")
         if not keep:
             shutil.rmtree(traces, ignore_errors=True)
-        plain = [*before, contrail or CONTRAIL, *COMMAND, "--output", traces, *options, "--", *command]
+        slow = ["--startup-timeout", "120"] if os.environ.get("CONTRAIL_TEST_EMULATED") else []
+        plain = [*before, contrail or CONTRAIL, *COMMAND, "--output", traces, *slow, *options, "--", *command]
         done = subprocess.run(plain, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, timeout=250,
                               stdin=stdin)
         manifests = []
