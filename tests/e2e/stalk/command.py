@@ -167,9 +167,11 @@ def test_handlers(b):
 
 
 def test_marked_linkage(b):
-    """A linkage table whose entries begin with endbr64, bound when they are first used: calls are those of the
+    """A linkage table whose entries begin with endbr64 (arm64: authenticate), bound when they are first used: calls are those of the
     functions."""
-    subject = b.build("handled", "-fcf-protection=full", "-Wl,-z,ibtplt", "-Wl,-z,lazy", name="handled_marked")
+    marks = {"x86_64": ["-fcf-protection=full", "-Wl,-z,ibtplt"],
+             "aarch64": ["-mbranch-protection=standard", "-Wl,-z,pac-plt"]}[os.uname().machine]
+    subject = b.build("handled", *marks, "-Wl,-z,lazy", name="handled_marked")
     for events in ("none", "call,ret"):
         result, _ = b.stalk(["--events", events, "--summary"], [subject], code=3)
         lines = dict(reversed(l.split(None, 1)) for l in result.err.decode().splitlines() if l.endswith("[libc.so.6]"))
