@@ -167,8 +167,8 @@ def test_handlers(b):
 
 
 def test_marked_linkage(b):
-    """A linkage table whose entries begin with endbr64 (arm64: authenticate), bound when they are first used: calls are those of the
-    functions."""
+    """A linkage table whose entries begin with endbr64 (arm64: authenticate), bound when they are first used: calls are
+    those of the functions."""
     marks = {"x86_64": ["-fcf-protection=full", "-Wl,-z,ibtplt"],
              "aarch64": ["-mbranch-protection=standard", "-Wl,-z,pac-plt"]}[os.uname().machine]
     subject = b.build("handled", *marks, "-Wl,-z,lazy", name="handled_marked")
