@@ -44,9 +44,13 @@ function write() {
 
 Stalker.follow(thread.id, {events: {compile: true}, onReceive: receive});
 
-setTimeout(() => {
-  Stalker.unfollow(thread.id);
+function report() {
   Stalker.flush();
   write();
   Contrail.detach();
+}
+
+setTimeout(() => {
+  Stalker.unfollow(thread.id);
+  setTimeout(report, 200); /* a thread that sleeps hands over its last events when it wakes up */
 }, 500);
