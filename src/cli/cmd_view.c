@@ -10,6 +10,8 @@
 #include "http/http.h"
 #include "trace/reader.h"
 #include "view/view.h"
+#include <contrail/session.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -17,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,26 +35,61 @@ struct named {
     const char *paths[CT_VIEW_TRACES + 1];
     char *made[CT_VIEW_TRACES + 1]; /* those that are to be freed */
     int count;
-    bool live; /* a process was named */
+    bool live; /* a process was named, or a session that is being recorded */
 };
 
-/* The directory of the session that records a process; NULL after a message. */
-static char *session_of(uint64_t pid, int *code) {
-    static char answer[65536];
+static char status_answer[65536];
+
+/* The directory of the session in what its recorder has answered; NULL: it is not there. */
+static char *answered_directory(void) {
     struct ct_json_tree *tree = NULL;
     char *directory = NULL;
-    if (!ct_ctl_ask((int)pid, "status", answer, sizeof answer, code))
-        return NULL;
-    if (!ct_json_parse(&tree, answer, strlen(answer), NULL)) {
+    if (!ct_json_parse(&tree, status_answer, strlen(status_answer), NULL)) {
         const char *text = ct_json_text(ct_json_get(ct_json_root(tree), "directory", NULL), "");
         directory = *text ? strdup(text) : NULL;
     }
     ct_json_tree_free(tree);
+    return directory;
+}
+
+/* The directory of the session that records a process; NULL after a message. */
+static char *session_of(uint64_t pid, int *code) {
+    if (!ct_ctl_ask((int)pid, "status", status_answer, sizeof status_answer, code))
+        return NULL;
+    char *directory = answered_directory();
     if (!directory) {
         ct_message_error("the contrail that records process %d does not say where", (int)pid);
         *code = CT_EXIT_INTERNAL;
     }
     return directory;
+}
+
+/* Is a recorder writing into this session, which has a directory for the process? Others may have a process of that
+ * number too. */
+static bool is_recorded_in(const char *session, const char *name) {
+    struct stat its, ours;
+    int pid = atoi(name + 4);
+    if (strncmp(name, "pid_", 4) != 0 || pid <= 0 ||
+        ct_session_control(pid, "status", status_answer, sizeof status_answer) < 0)
+        return false;
+    char *directory = answered_directory();
+    bool same = directory && !stat(directory, &its) && !stat(session, &ours) && its.st_dev == ours.st_dev &&
+                its.st_ino == ours.st_ino;
+    free(directory);
+    return same;
+}
+
+/* A recorder that is asked later must know us: that is found out before rights are given up. */
+static bool is_recorded(const char *session) {
+    enum { MOST = 256 };
+    DIR *directory = opendir(session);
+    const struct dirent *entry;
+    bool recorded = false;
+    for (int i = 0; directory && !recorded && i < MOST && (entry = readdir(directory)); i++)
+        recorded = is_recorded_in(session, entry->d_name);
+    if (directory)
+        closedir(directory);
+    return recorded;
 }
 
 /* Digits that are no directory are a process. */
@@ -64,6 +102,7 @@ static bool name_trace(struct named *n, const char *word, int *code) {
     }
     n->paths[n->count] = word;
     n->count += word != NULL;
+    n->live = n->live || (word && is_recorded(word));
     return word != NULL;
 }
 
@@ -77,6 +116,7 @@ static int name_traces(struct named *n, const struct ct_operands *operands) {
         return -1;
     n->paths[0] = n->made[0] = ct_find_newest_session(ct_reading_root());
     n->count = n->made[0] != NULL;
+    n->live = n->count && is_recorded(n->made[0]);
     if (n->count)
         return -1;
     ct_message_error("no trace found under %s; record one with contrail spawn PROG", ct_reading_root());

@@ -163,17 +163,22 @@ static int look(const struct range *r) {
     return status;
 }
 
+/* Are the calls that are open where levels end known, and is that shortly before the part? With the levels' lock. */
+static bool ends_before(const struct ct_levels *levels, const struct range *r) {
+    return levels->open && levels->open_ns <= r->from_ns && levels->open_next <= position(r, r->from_ns) &&
+           position(r, r->to_ns) - levels->open_next <= 2 * MOST_EVENTS;
+}
+
 /* The calls that are open where levels end, as events, malloc'ed; NULL: not known, or not before the part. */
 static struct ct_trace_event *open_before(const struct range *r, size_t *count, uint64_t *next) {
     struct ct_levels *levels = ct_view_levels(r->reader->of, r->cells->thread);
     struct ct_trace_event *events = NULL;
-    uint64_t first = position(r, r->from_ns), end = position(r, r->to_ns);
     if (!levels)
         return NULL;
     pthread_mutex_lock(&levels->lock);
     *next = levels->open_next;
     *count = levels->open_count;
-    if (levels->open && levels->open_ns <= r->from_ns && *next <= first && end - *next <= 2 * MOST_EVENTS)
+    if (ends_before(levels, r))
         events = calloc(*count + 1, sizeof *events);
     for (size_t i = 0; events && i < *count; i++)
         events[i] = (struct ct_trace_event){.timestamp_ns = levels->open[i].began_ns,
@@ -187,10 +192,16 @@ static struct ct_trace_event *open_before(const struct range *r, size_t *count, 
     return events;
 }
 
+static uint64_t events_before(const struct range *r) {
+    return position(r, r->from_ns) - ct_trace_thread_at(r->reader->trace, r->cells->thread)->first_sequence;
+}
+
 static int draw_from_open(const struct range *r) {
     size_t count = 0;
     uint64_t next = 0;
     struct ct_trace_event *open = open_before(r, &count, &next);
+    if (!open && events_before(r) <= MOST_EVENTS)
+        return paint(r, false);
     r->cells->sampled |= !open;
     int status = ct_paint(&(struct ct_paint){.source = r->reader->source,
                                              .thread = r->cells->thread,
@@ -206,15 +217,16 @@ static int draw_from_open(const struct range *r) {
     return status;
 }
 
+/* What is open at the beginning is found by the summary, which may not be there yet. */
+static bool is_blind(const struct range *r) {
+    return !r->reader->source->summaries[r->cells->thread] && events_before(r) > CT_SUMMARY_LEAST;
+}
+
 static int draw_events(const struct range *r) {
-    struct ct_cells *c = r->cells;
-    const struct ct_trace_thread *info = ct_trace_thread_at(r->reader->trace, c->thread);
     uint64_t first = position(r, r->from_ns), end = position(r, r->to_ns);
     if (end > first && end - first > MOST_EVENTS)
         return look(r);
-    /* What is open at the beginning is found by the summary, which may not be there yet. */
-    bool blind = !r->reader->source->summaries[c->thread] && first - info->first_sequence > CT_SUMMARY_LEAST;
-    return blind ? draw_from_open(r) : paint(r, false);
+    return is_blind(r) ? draw_from_open(r) : paint(r, false);
 }
 
 /* ---- from levels ---- */
@@ -302,12 +314,23 @@ static int draw_levels(struct drawing *d) {
     return status ? status : draw_missing(d, c->to_ns);
 }
 
+/* Few events are read as they are, if what is open at their beginning is known. */
+static bool wants_events(const struct drawing *d, const struct range *all) {
+    const struct ct_cells *c = all->cells;
+    bool few = position(all, c->to_ns) - position(all, c->from_ns) <= c->most_events / 4;
+    if (!few || !is_blind(all))
+        return few;
+    pthread_mutex_lock(&d->levels->lock);
+    bool known = ends_before(d->levels, all);
+    pthread_mutex_unlock(&d->levels->lock);
+    return known;
+}
+
 static int make(struct ct_cells *c, struct ct_view_reader *reader) {
     const struct range all = {c, reader, c->from_ns, c->to_ns};
     struct drawing d = {.cells = c, .reader = reader, .levels = ct_view_levels(reader->of, c->thread)};
     c->most_events = c->most_events ? c->most_events : MOST_EVENTS;
-    uint64_t first = position(&all, c->from_ns), end = position(&all, c->to_ns);
-    if (!d.levels || end - first <= c->most_events / 4)
+    if (!d.levels || wants_events(&d, &all))
         return draw_events(&all);
     pthread_mutex_lock(&d.levels->lock);
     d.origin_ns = d.levels->origin_ns;

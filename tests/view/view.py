@@ -366,6 +366,8 @@ def live(contrail, traces):
     while subprocess.run([contrail, "ctl", str(pid), "status"], capture_output=True, check=False).returncode:
         assert recorder.poll() is None
         time.sleep(0.05)
+    with Served(contrail, str(next(directory.glob("session_*")))) as served:
+        assert served.ask("traces")["traces"][0]["live"] is True
     with Served(contrail, str(pid)) as served:
         connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
         connection.request("GET", "/api/live", headers={"Authorization": f"Bearer {served.token}"})
