@@ -351,16 +351,28 @@ struct creation {
     uint64_t create, detach;
 };
 
+/* A call without arguments. */
+static void clear_work(struct ct_script_work *work, uint64_t function) {
+    volatile uint64_t *words = (volatile uint64_t *)work; /* volatile: must not become a call of memset */
+    for (size_t i = 0; i < sizeof *work / sizeof *words; i++)
+        words[i] = 0;
+    work->function = function;
+}
+
 static void create_worker(void *arg, void *vectors) {
     const struct creation *c = arg;
     uint64_t thread = 0;
-    struct ct_script_work work = {.function = c->create, .integers = {(uint64_t)&thread, 0, (uint64_t)&run_worker, 0}};
+    struct ct_script_work work;
     (void)vectors;
+    clear_work(&work, c->create);
+    work.integers[0] = (uint64_t)&thread;
+    work.integers[2] = (uint64_t)&run_worker;
     ct_script_call(&work);
     shared->worker_error = (int32_t)work.result;
     if (work.result || !c->detach)
         return;
-    work = (struct ct_script_work){.function = c->detach, .integers = {thread}};
+    clear_work(&work, c->detach);
+    work.integers[0] = thread;
     ct_script_call(&work);
 }
 

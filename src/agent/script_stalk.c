@@ -163,8 +163,9 @@ static void put_callout(struct ct_stalker_iterator *it, const struct ct_script_b
 }
 
 static void apply(struct ct_stalker_iterator *it, struct ct_stalker_writer *w, const struct ct_script_block *b) {
-    struct branches open = {.count = 0};
+    struct branches open; /* an initializer would call memset */
     uint32_t at = 0;
+    open.count = 0;
     for (uint32_t i = 0; i < b->edit_count && i < CT_SCRIPT_EDITS; i++) {
         const struct ct_script_block_edit *e = &b->edits[i];
         switch (e->kind) {

@@ -136,6 +136,16 @@ class Times(session_case.SessionCase):
     def ctl(self, pid, *words):
         return subprocess.run([session_case.CONTRAIL, "ctl", pid, *words], capture_output=True, text=True)
 
+    @staticmethod
+    def ran_ns(pid):
+        with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[0])
+
+    @staticmethod
+    def state(pid):
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0]
+
     def test_memory_is_waited_for_on_our_time(self):
         """The recorder is stopped while the program makes more events than there is memory for: it waits until the
         recorder goes on, loses nothing, and no call has the time."""
@@ -147,9 +157,13 @@ class Times(session_case.SessionCase):
             self.assertEqual((limited.returncode, wrong.returncode), (69, 64), limited.stderr + wrong.stderr)
             self.assertIn("lossless", limited.stderr)
             os.kill(recorder.pid, signal.SIGSTOP)
+            ran_ns = self.ran_ns(pid)
             recorder.stdin.write("x")
             recorder.stdin.flush()
-            time.sleep(0.3)
+            while self.ran_ns(pid) < ran_ns + 1000000 or self.state(pid) != "S":  # until it waits
+                self.assertIsNone(recorder.poll())
+                time.sleep(0.05)
+            time.sleep(0.1)
             os.kill(recorder.pid, signal.SIGCONT)
             self.assertEqual(recorder.wait(60), 0)
         info = json.loads(self.read("info", "--json"))["processes"][0]
