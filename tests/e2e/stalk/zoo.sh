@@ -20,7 +20,7 @@ build() { # source, name of the compiler, compiler for C, for C++
     name=$(basename "${1%.*}")
     compiler=$3
     [ "${1##*.}" = cc ] && compiler=$4
-    $compiler -D_GNU_SOURCE -w -g -O1 "$1" -o "$work/$2_$name" -lpthread -ldl -lm 2>/dev/null ||
+    $compiler -D_GNU_SOURCE -w -g -O1 -I "$programs/../.." "$1" -o "$work/$2_$name" -lpthread -ldl -lm 2>/dev/null ||
         { echo "FAILED: $name does not build with $compiler"; failed=1; }
 }
 
