@@ -7,14 +7,43 @@ import { differs } from './store.js'
 
 const PAGE = 200
 
-/** @typedef {{process: number, address: number | string, name: string, module: string, into: number, size: number,
- *   instructions: number, count: number, executed: number, line?: string}} Block */
+/** @typedef {{process: number, address: number | string, name: string, module: string, module_id: number, into: number,
+ *   size: number, instructions: number, count: number, executed: number, line?: string}} Block */
+/** @typedef {{instructions: {address: number, bytes: string, text: string, line: string | null}[], count: number,
+ *   problem: string | null}} Code */
 
 /** The name of a block in the address of the page. @param {Block} block */
-export const placeOf = block => `${block.process}:${block.address}`
+export const placeOf = block => [block.process, block.module_id, block.address, block.size].join(':')
 
 /** @param {Block} block */
 const nameOf = block => (block.name ? `${block.name}+0x${Number(block.into).toString(16)}` : String(block.address))
+
+/** What the rows of a listing say; a source line is named where it changes. @param {Code} code */
+export const listed = code =>
+  code.instructions.map((one, i) => [
+    count(code.count),
+    `0x${Number(one.address).toString(16)}`,
+    one.bytes,
+    one.text,
+    one.line !== code.instructions[i - 1]?.line ? one.line : ''
+  ])
+
+/** @param {Code} code */
+function listing (code) {
+  const names = ['entered', 'offset', 'bytes', 'instruction', 'source']
+  const kind = (/** @type {number} */ i) => (i ? (i === 3 ? undefined : 'muted') : 'number')
+  return el(
+    'table',
+    { class: 'wide' },
+    el('caption', { class: 'spoken' }, 'Instructions'),
+    el('thead', {}, el('tr', {}, ...names.map((name, i) => el('th', { scope: 'col', class: kind(i) }, name)))),
+    el(
+      'tbody',
+      {},
+      ...listed(code).map(row => el('tr', {}, ...row.map((text, i) => el('td', { class: kind(i) }, text))))
+    )
+  )
+}
 
 export class Blocks {
   /** @param {import('./types.js').Context} context */
@@ -22,6 +51,7 @@ export class Blocks {
     this.context = context
     this.table = el('div', { class: 'scroller', tabindex: 0, role: 'region', 'aria-label': 'Blocks' })
     this.code = el('div', { class: 'scroller code', tabindex: 0, role: 'region', 'aria-label': 'Block' })
+    this.instructions = el('div', { class: 'instructions' })
     this.line = el('p', { class: 'line', role: 'status' })
     this.pages = el('div', { class: 'pages' })
     this.root = el(
@@ -46,6 +76,7 @@ export class Blocks {
 
   unmount () {
     this.context.api.cancel('blocks')
+    this.context.api.cancel('block')
     this.root.remove()
   }
 
@@ -156,7 +187,7 @@ export class Blocks {
       fill(this.code)
       return
     }
-    const own = this.rows.filter(one => one.name === block.name && one.module === block.module)
+    const own = this.rows.filter(one => one.name === block.name && one.module_id === block.module_id)
     const executed = own.reduce((sum, one) => sum + one.executed, 0)
     fill(
       this.code,
@@ -172,10 +203,34 @@ export class Blocks {
           `${count(block.executed)}, ${percent(block.executed, executed)} of this function's on this page`
         ]
       ]),
-      el('p', { class: 'muted' }, 'contrail stalk --disasm prints the instructions of blocks.'),
+      this.instructions,
       el('h3', {}, 'Blocks of this function'),
       el('ul', { class: 'plain' }, ...[...own].sort((a, b) => a.into - b.into).map(one => this.item(one, block)))
     )
+    this.askCode(block)
+  }
+
+  /** Fills in the instructions of the chosen block. @param {Block} block */
+  async askCode (block) {
+    const { api, store } = this.context
+    fill(this.instructions)
+    try {
+      const code = await api.get('block', 'block', {
+        trace: store.state.trace,
+        process: block.process,
+        module: block.module_id,
+        address: block.address,
+        size: block.size
+      })
+      fill(
+        this.instructions,
+        code.instructions.length > 0 && listing(code),
+        code.problem && el('p', { class: 'muted' }, code.problem)
+      )
+    } catch (error) {
+      const { message } = /** @type {Error} */ (error)
+      if (!cancelled(error)) fill(this.instructions, el('p', { class: 'muted' }, message))
+    }
   }
 
   /** @param {Block} one @param {Block} chosen */

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The listing of executed blocks: by function, with counts. Zydis formats the instructions of machines whose text is
- * not ours; it is loaded when it is needed, and the command works without it. Code is read from the modules' files. */
+/* The listing of executed blocks: by function, with counts. Code is read from the modules' files. */
 #include "cli/message.h"
 #include "cli/stalk_blocks.h"
-#include "isa/text.h"
+#include "report/disasm.h"
 #include "symbols/elf_image.h"
 #include "trace/reader.h"
-#include <Zydis/Zydis.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,13 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LIBRARY "libZydis.so.4.0"
-
-typedef __typeof__(ZydisDisassembleIntel) disassemble;
-
 struct listing {
     struct ct_symbols *symbols;
-    disassemble *disassemble;
     const struct ct_blocks_module *module;
     uint64_t functions; /* of the module */
     void *file;
@@ -31,18 +23,6 @@ struct listing {
     bool has_code;
     uint64_t shown; /* function + 1 whose name was printed last */
 };
-
-static disassemble *load_library(void) {
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    void *found = library ? dlsym(library, "ZydisDisassembleIntel") : NULL;
-    disassemble *function = NULL;
-    if (found)
-        memcpy(&function, &found, sizeof function);
-    else
-        ct_message_error("--disasm needs %s (%s); on Debian it is in the package libzydis4.0", LIBRARY,
-                         library ? "the installed one is another version" : "it is not installed");
-    return function;
-}
 
 /* ---- modules ---- */
 
@@ -107,24 +87,12 @@ static void print_heading(struct listing *l, uint64_t offset) {
 
 /* ---- blocks ---- */
 
-/* The text of an instruction; returns its length, 0 when there is none. */
-static uint64_t instruction_text(const struct listing *l, const uint8_t *bytes, uint64_t size, uint64_t address,
-                                 char text[CT_INSN_TEXT_MAX]) {
-    if (ct_insn_has_text(l->elf.machine))
-        return ct_insn_text(l->elf.machine, bytes, size, address, text);
-    ZydisDisassembledInstruction insn;
-    if (!ZYAN_SUCCESS(l->disassemble(ZYDIS_MACHINE_MODE_LONG_64, address, bytes, size, &insn)))
-        return 0;
-    snprintf(text, CT_INSN_TEXT_MAX, "%s", insn.text);
-    return insn.info.length;
-}
-
 static void print_instructions(const struct listing *l, const struct ct_executed *block) {
     struct ct_span code = l->has_code ? ct_elf_at(&l->elf, block->offset) : (struct ct_span){0};
     uint64_t size = block->size < code.size ? block->size : code.size;
     for (uint64_t at = 0, length; at < size; at += length) {
         char text[CT_INSN_TEXT_MAX];
-        length = instruction_text(l, code.data + at, size - at, block->offset + at, text);
+        length = ct_disasm_text(l->elf.machine, code.data + at, size - at, block->offset + at, text);
         fprintf(stderr, "%14s %10" PRIx64 "  %s\n", "", block->offset + at, length ? text : "(bad)");
         if (!length)
             break;
@@ -141,10 +109,12 @@ static void print_block(struct listing *l, const struct ct_executed *block) {
 
 int ct_blocks_print(const struct ct_blocks *b, const char *directory) {
     static char buffer[1 << 16];
-    bool ours = ct_insn_has_text(ct_machine_host()); /* only programs of this machine are followed */
-    struct listing l = {.disassemble = ours ? NULL : load_library(), .symbols = ct_symbols_load(directory)};
-    bool can_list = ours || l.disassemble;
-    if (can_list)
+    const char *missing = ct_disasm_missing(ct_machine_host()); /* only programs of this machine are followed */
+    struct listing l = {.symbols = ct_symbols_load(directory)};
+    bool can_list = !missing;
+    if (missing)
+        ct_message_error("--disasm needs %s", missing);
+    else
         setvbuf(stderr, buffer, _IOFBF, sizeof buffer);
     for (size_t i = 0; can_list && i < b->count; i++) {
         if (!i || b->blocks[i].module != b->blocks[i - 1].module)

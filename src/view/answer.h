@@ -37,6 +37,7 @@ void ct_view_answer_compare(struct ct_view_answer *a);
 void ct_view_answer_compare_flame(struct ct_view_answer *a);
 void ct_view_answer_crash(struct ct_view_answer *a);
 void ct_view_answer_blocks(struct ct_view_answer *a);
+void ct_view_answer_block(struct ct_view_answer *a);
 void ct_view_answer_sql(struct ct_view_answer *a);
 void ct_view_answer_ctl(struct ct_view_answer *a);
 /* The stream of /api/live. False: there is no memory. */

@@ -121,6 +121,7 @@ void ct_view_answer_blocks(struct ct_view_answer *a) {
         ct_json_number(&a->json, "process", row->process + 1);
         ct_json_number(&a->json, "address", row->offset);
         ct_json_string(&a->json, "module", row->module_name);
+        ct_json_number(&a->json, "module_id", row->module);
         ct_json_string(&a->json, "name", strlen(row->name) <= CT_VIEW_NAME ? row->name : "(a very long name)");
         ct_json_number(&a->json, "into", row->into);
         ct_json_number(&a->json, "size", row->size);

@@ -81,6 +81,7 @@ static const struct route routes[] = {
     {"/api/compare/flame", ct_view_answer_compare_flame},
     {"/api/crash", ct_view_answer_crash},
     {"/api/blocks", ct_view_answer_blocks},
+    {"/api/block", ct_view_answer_block},
     {"/api/sql", ct_view_answer_sql, .post = true},
     {"/api/ctl", ct_view_answer_ctl, .post = true, .alone = true},
 };

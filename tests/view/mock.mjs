@@ -222,6 +222,19 @@ const blocks = [
   [4198784, HOSTILE, 3]
 ]
 
+const codeOf = block =>
+  block && {
+    instructions: [
+      { address: block[0], bytes: '8b4708', text: 'mov eax, [rdi+0x08]', line: 'src/shop.c:20' },
+      { address: block[0] + 3, bytes: '85c0', text: 'test eax, eax', line: 'src/shop.c:20' },
+      { address: block[0] + 5, bytes: '0f84a1000000', text: HOSTILE, line: null }
+    ],
+    function: block[1],
+    into: 0,
+    count: block[2],
+    problem: 'Nobody knows the <b>rest</b>.'
+  }
+
 /** What the server says to a question. @param {any} site */
 export function answer (site, path, words) {
   const trace = site.trace
@@ -313,6 +326,7 @@ export function answer (site, path, words) {
           address,
           name,
           module: 'shop',
+          module_id: 2,
           into: i * 26,
           size: 12,
           instructions: 3,
@@ -321,6 +335,8 @@ export function answer (site, path, words) {
           line: 'src/shop.c:20'
         }))
       }
+    case 'block':
+      return codeOf(blocks.find(([address]) => address === Number(words.address)))
     default:
       return null
   }

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, readdirSync } from 'node:fs'
 import { test } from 'node:test'
 import { Api, cancelled, question } from '../../viewer/api.js'
+import { Blocks, listed, placeOf } from '../../viewer/blocks.js'
 import { Cells, COLUMNS, levelOf, tileSpan } from '../../viewer/cells.js'
 import { chartFor, filled, line, sparkPath } from '../../viewer/charts.js'
 import { COLOURS, colourOf, LEVELS, palette, rgb } from '../../viewer/colours.js'
@@ -478,6 +479,69 @@ test('colours are those of the name, and text is readable on each', () => {
       assert.ok(contrast >= 4.5, `colour ${colour}: ${contrast}`)
     }
   }
+})
+
+// ---- blocks ----
+
+/** As much of a document as elements need that get text. */
+class Element {
+  constructor (tag) {
+    Object.assign(this, { tag, children: [], attributes: {}, style: {}, listeners: {} })
+  }
+
+  append (...children) {
+    this.children.push(...children)
+  }
+
+  replaceChildren () {
+    this.children = []
+  }
+
+  setAttribute (name, value) {
+    this.attributes[name] = value
+  }
+
+  addEventListener (name, action) {
+    this.listeners[name] = action
+  }
+
+  all (tag) {
+    const below = this.children.flatMap(child => (child instanceof Element ? child.all(tag) : []))
+    return this.tag === tag ? [this, ...below] : below
+  }
+
+  get text () {
+    return this.children.map(child => (child instanceof Element ? child.text : child)).join('')
+  }
+}
+
+test('a chosen block shows its instructions, as text, beside how often it was entered', async () => {
+  Object.assign(globalThis, { Node: Element, document: { createElement: tag => new Element(tag) } })
+  const site = { trace: makeTrace() }
+  const asked = []
+  const store = new Store({ hash: '', replace () {}, push () {} })
+  const api = {
+    get: async (_slot, path, words) => {
+      asked.push([path, words])
+      return answer(site, path, words)
+    }
+  }
+  const view = new Blocks({ api, store, info: () => ({ blocks: true }) })
+  view.show(store.state)
+  await new Promise(setImmediate)
+  const { blocks } = answer(site, 'blocks', {})
+  view.table.all('button')[1].listeners.click()
+  assert.equal(store.state.address, placeOf(blocks[1]))
+  view.show(store.state)
+  await new Promise(setImmediate)
+  const [path, words] = asked.at(-1)
+  assert.equal(path, 'block')
+  assert.deepEqual([words.process, words.module, words.address, words.size], [1, 2, blocks[1].address, 12])
+  const rows = view.instructions.all('tr').map(row => row.children.map(child => child.text))
+  assert.deepEqual(rows.slice(1), listed(answer(site, 'block', words)).map(row => row.map(text => text ?? '')))
+  assert.equal(rows[1][0], '12,800')
+  assert.deepEqual([rows[1][4], rows[2][4], rows[3][3]], ['src/shop.c:20', '', HOSTILE])
+  assert.match(view.instructions.text, /<b>rest<\/b>/)
 })
 
 // ---- rules ----

@@ -7,11 +7,13 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 
 from served import PATIENCE, Served
 
@@ -291,14 +293,68 @@ def sql_and_control(contrail, traces):
         assert headers["Content-Type"] == "text/event-stream" and b"event: ended" in body and b'"events":' in body
 
 
+# ---- blocks of code ----
+
+def block_words(block):
+    return {"process": block["process"], "module": block["module_id"], "address": block["address"],
+            "size": block["size"]}
+
+
+def listing_of(text, path):
+    """The instructions of a module in what --disasm prints: text by address."""
+    part = re.search(rf"^{re.escape(path)}\n(.*?)(?=^/|\Z)", text, re.S | re.M).group(1)
+    return {int(address, 16): words for address, words in re.findall(r"^ {14} +([0-9a-f]+)  (.*)$", part, re.M)}
+
+
+@check
+def instructions_of_blocks(contrail, traces):
+    """A block has the instructions that `stalk --disasm` prints, only while its module's file is the recorded one."""
+    directory = traces["whole"].parent.parent / "followed"
+    directory.mkdir()
+    program = directory / "program"
+    shutil.copy(traces["grows"], program)
+    done = subprocess.run([contrail, "stalk", "--events", "block", "--disasm", "--output", directory, "--", program],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    listing = {} if "--disasm needs" in done.stderr else listing_of(done.stderr, str(program))
+    with Served(contrail, str(next(directory.glob("session_*")))) as served:
+        total = served.ask("blocks", limit=0)["total"]
+        pages = [served.ask("blocks", offset=offset, limit=1000)["blocks"] for offset in range(0, total, 1000)]
+        blocks = [block for page in pages for block in page if block["module"] == "program"]
+        assert len(blocks) > 3 and (not listing or len(listing) > 10), (blocks, done.stderr)
+        main = next(block for block in blocks if block["name"] == "main" and not block["into"])
+        for block in blocks if listing else []:
+            answer = served.ask("block", **block_words(block))
+            assert answer["count"] == block["count"] and answer["function"] == block["name"], (answer, block)
+            assert len(answer["instructions"]) == block["instructions"], (answer, block)
+            assert sum(len(one["bytes"]) for one in answer["instructions"]) == 2 * block["size"], (answer, block)
+            for one in answer["instructions"]:
+                assert one["text"] == listing[one["address"]], (one, listing[one["address"]])
+        if listing:
+            answer = served.ask("block", **block_words(main))
+            assert answer["into"] == 0 and re.search(r"grows\.c:\d+$", answer["instructions"][0]["line"]), answer
+            assert answer["problem"] is None, answer
+        for wrong in ({"address": main["address"] + 1}, {"size": main["size"] + 1}, {"module": 4000000000},
+                      {"process": 9}, {"size": 2**64 - 1}):
+            query = urllib.parse.urlencode(block_words(main) | wrong)
+            status, _, body = served.request("/api/block?" + query)
+            assert status == 404 and json.loads(body)["error"], (wrong, status, body)
+        program.unlink()
+        shutil.copy("/bin/true", program)
+        answer = served.ask("block", **block_words(main))
+        assert not answer["instructions"] and "build-id" in answer["problem"], answer
+        program.unlink()
+        answer = served.ask("block", **block_words(main))
+        assert not answer["instructions"] and "not here" in answer["problem"], answer
+
+
 # ---- traces that mean harm ----
 
 QUESTIONS = ["info", "map?width=300", "cells?threads=1,2&width=500&depth=0-511",
              "cells?threads=2&width=4096&depth=4000", "call?id=7", "at?thread=2&time=5000&depth=3",
              "at?thread=1&time=900000", "search?text=%3Cscript", "search?text=x", "hits?function=0&width=50",
              "hits?function=1&after=0", "flame", "flame?mode=callers", "flame?mode=time&thread=2",
-             "functions?limit=50", "latency?function=0&width=20", "select", "crash", "blocks", "flame?function=0",
-             "functions?from=5&to=100000"]
+             "functions?limit=50", "latency?function=0&width=20", "select", "crash", "blocks", "block",
+             "flame?function=0", "functions?from=5&to=100000"]
 
 
 def ask_everything(served, questions=QUESTIONS):
