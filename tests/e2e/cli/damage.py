@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,20 @@ def change(path, at, byte):
     with open(path, "r+b") as f:
         f.seek(at)
         f.write(bytes([byte]))
+
+
+def largest_block(path):
+    """Place and size of the largest block of events. Others are not read by each command."""
+    with open(path, "rb") as f:
+        data = f.read()
+    blocks, at = [], 64
+    while data[at:at + 4] == b"CTPB":
+        size, _, kind = struct.unpack_from("<III", data, at + 8)
+        if kind == 1:
+            blocks.append((size, at))
+        at += size
+    size, at = max(blocks)
+    return at, size
 
 
 class Damage(unittest.TestCase):
@@ -98,7 +113,9 @@ class Damage(unittest.TestCase):
     def test_checksum(self):
         path, process = self.copy()
         index = os.path.join(process, "thread_1", "index.ctp")
-        change(index, os.path.getsize(index) // 2, 0xA5)
+        at, size = largest_block(index)
+        for i in range(at + size // 2, at + size // 2 + 4):
+            change(index, i, 0xA5)
         self.check(path, "blocks of events are damaged|events are missing", [["report"], ["replay"]])
 
     def test_header(self):
