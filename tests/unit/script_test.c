@@ -501,8 +501,8 @@ static void uses_memory(void **state) {
 static void multiply(struct server *v, struct ct_script_request *r) {
     if (r->kind == CT_SCRIPT_CALLBACK)
         r->cpu.gpr[RAX] = r->cpu.gpr[RDI] * 10 + r->cpu.gpr[RSI];
+    v->call = r->id; /* before the answer, with which the target goes on */
     v->failures += ct_script_answer(v->script, r, true) != 0;
-    v->call = r->id;
 }
 
 static void replaces_functions(void **state) {
