@@ -236,7 +236,8 @@ static uint64_t hash_text(uint64_t hash, const char *text) {
     return hash;
 }
 
-static int unite_key(struct ct_table *same, const struct ct_trace *trace, struct ct_table_key *key) {
+/* `fixed`: some keys are in use already, and stay. */
+static int unite_key(struct ct_table *same, const struct ct_trace *trace, struct ct_table_key *key, bool fixed) {
     const struct ct_trace_function *f = ct_trace_function(trace, key->process, key->function);
     if (!f || ct_trace_process_count(trace) < 2)
         return 0;
@@ -244,11 +245,23 @@ static int unite_key(struct ct_table *same, const struct ct_trace *trace, struct
     struct same_function *entry = ct_table_get(same, 0, hash, sizeof *entry);
     if (!entry)
         return CT_ERR_NO_MEMORY;
-    if (!entry->known)
+    if (!entry->known || (key->process < entry->first.process && !fixed))
         entry->first = *key;
     entry->known = true;
     *key = entry->first;
     return 0;
+}
+
+/* The first process is the one with the lowest number, whichever worker has it: all are looked at before the first is
+ * merged. */
+static int note_first(struct ct_table *same, const struct ct_trace *trace, const struct ct_table *from) {
+    int status = 0;
+    for (size_t i = 0; i < from->capacity && !status; i++) {
+        const struct ct_tally *tally = ct_tally_at(from, i);
+        struct ct_table_key key = tally ? tally->key : (struct ct_table_key){0};
+        status = tally ? unite_key(same, trace, &key, false) : 0;
+    }
+    return status;
 }
 
 static int merge_tallies(struct ct_table *into, struct ct_table *same, const struct ct_trace *trace,
@@ -258,7 +271,7 @@ static int merge_tallies(struct ct_table *into, struct ct_table *same, const str
         if (!tally)
             continue;
         struct ct_table_key key = tally->key;
-        int status = unite_key(same, trace, &key);
+        int status = unite_key(same, trace, &key, true);
         struct ct_tally *to = status ? NULL : ct_tally_get(into, key.process, key.function);
         if (!to || !ct_tally_merge(to, tally))
             return CT_ERR_NO_MEMORY;
@@ -276,7 +289,7 @@ struct merging {
 static int add_all_calls(void *arg, size_t process, uint64_t function, uint64_t calls) {
     struct merging *m = arg;
     struct ct_table_key key = {.process = process, .function = function};
-    int status = unite_key(&m->same, m->trace, &key);
+    int status = unite_key(&m->same, m->trace, &key, true);
     struct ct_tally *tally = status ? NULL : ct_tally_get(&m->merged, key.process, key.function);
     if (!tally)
         return CT_ERR_NO_MEMORY;
@@ -301,6 +314,8 @@ static int merge_all_calls(struct merging *m, const struct job *job) {
 static int merge_workers(struct part *part, const struct job *job, struct worker *workers, unsigned count) {
     struct merging m = {.trace = job->trace};
     int status = 0;
+    for (unsigned i = 0; i < count && !status; i++)
+        status = note_first(&m.same, job->trace, &workers[i].tallies);
     for (unsigned i = 0; i < count && !status; i++)
         status = merge_tallies(&m.merged, &m.same, job->trace, &workers[i].tallies);
     if (!status)
