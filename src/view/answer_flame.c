@@ -76,7 +76,7 @@ static void put_callees(struct flame *f, const struct ct_view_choice *c) {
     ct_flame_free(flame);
 }
 
-/* Each function, and above it who has called it. */
+/* Each function, and above it those that called it. */
 static void put_callers(struct flame *f, const struct ct_view_choice *c) {
     struct ct_graph *graph = NULL;
     uint64_t x = 0;
