@@ -181,7 +181,7 @@ export interface InvocationListener {
   detach(): void;
 }
 export interface Interceptor {
-  /** An array of targets is hooked under one stop of the process. */
+  /** An array of targets is hooked at once, all or none; single ones when the script's turn is over, or at flush(). */
   attach(target: PointerLike | PointerLike[],
     callbacks: InvocationCallbacks | ((this: InvocationContext, args: InvocationArguments) => void),
     data?: PointerLike): InvocationListener;

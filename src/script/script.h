@@ -189,6 +189,8 @@ struct ct_script_hook {
  * same address after ct_script_unhook, or use ct_script_change. CT_ERR_NOT_FUNCTION, CT_ERR_HOOK_FAILED (too short,
  * branched into, watched by the engine itself, ...). */
 int ct_script_hook(struct ct_script *s, struct ct_script_hook *hooks, size_t count);
+/* Could this function be hooked? Stops nothing; 0, or a status as above. */
+int ct_script_check_hook(struct ct_script *s, uint64_t address);
 /* Other callbacks for a hook: flags, natives and user are set at once, no thread is stopped. */
 int ct_script_change(struct ct_script *s, const struct ct_script_hook *hook);
 /* Puts the bytes back, under one stop. Calls that are open return correctly, without on_leave. */

@@ -245,6 +245,16 @@ int ct_script_hook(struct ct_script *s, struct ct_script_hook *hooks, size_t cou
     return status;
 }
 
+int ct_script_check_hook(struct ct_script *s, uint64_t address) {
+    const struct ct_script_hook want = {.address = address};
+    uint32_t number;
+    pthread_mutex_lock(&s->work);
+    int status = ct_script_is_gone(s) ? ct_script_fail(s, CT_ERR_NOT_FOUND, "the process has ended")
+                                      : check_hook(s, &want, &number);
+    pthread_mutex_unlock(&s->work);
+    return status;
+}
+
 int ct_script_change(struct ct_script *s, const struct ct_script_hook *hook) {
     pthread_mutex_lock(&s->work);
     bool known = hook->id < s->hooked_room && s->hooked[hook->id].wanted;

@@ -113,7 +113,7 @@ Interceptor.attach(functionOf('licence_is_valid'), {
 });
 
 const walk = new NativeFunction(functionOf('walk'), 'int', ['int']);
-const inner = [];
+const inner = [], keeps = [];
 Interceptor.attach(functionOf('step'), {
   onEnter(args) {
     if (this.depth > 0 && inner.length < 3)
@@ -129,6 +129,14 @@ Interceptor.attach(functionOf('price'), {
       inner.length = 0;
       assert.equal(walk(3), 9);
       assert.deepEqual(inner, [0, 1, 2]);
+    });
+    check('a function that was hooked a moment ago is called', () => {
+      const keep = new NativeFunction(functionOf('keep'), 'pointer', ['size_t']);
+      const listener = Interceptor.attach(keep, {onEnter: (own) => keeps.push(own[0].toInt32())});
+      keep(77);
+      listener.detach();
+      keep(78);
+      assert.deepEqual(keeps, [77]);
     });
     check('errno, system calls, floating point', () => {
       const open = new SystemFunction(Module.getGlobalExportByName('open'), 'int', ['pointer', 'int', '...']);

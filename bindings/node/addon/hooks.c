@@ -15,6 +15,15 @@ static napi_value hook(napi_env env, napi_callback_info info) {
     return count < 0 ? ct_node_fail(&call, target, count) : ct_node_number(env, count);
 }
 
+/* checkHook(target, address): the status. */
+static napi_value check_hook(napi_env env, napi_callback_info info) {
+    struct ct_node_call call;
+    ct_node_begin(&call, env, info);
+    struct ct_node_target *target = ct_node_take_target(&call);
+    uint64_t address = ct_node_take_u64(&call);
+    return call.failed ? NULL : ct_node_number(env, ct_script_check_hook(target->script, address));
+}
+
 /* change(target, structure) */
 static napi_value change(napi_env env, napi_callback_info info) {
     struct ct_node_call call;
@@ -123,8 +132,9 @@ static napi_value run(napi_env env, napi_callback_info info) {
 
 void ct_node_add_hooks(napi_env env, napi_value exports) {
     const struct ct_node_function functions[] = {
-        {"hook", hook},     {"change", change}, {"unhook", unhook},          {"callback", callback},
-        {"answer", answer}, {"extend", extend}, {"readVector", read_vector}, {"writeVector", write_vector},
+        {"hook", hook},     {"checkHook", check_hook},   {"change", change},
+        {"unhook", unhook}, {"callback", callback},      {"answer", answer},
+        {"extend", extend}, {"readVector", read_vector}, {"writeVector", write_vector},
         {"run", run},
     };
     ct_node_add(env, exports, functions, CT_NODE_COUNT(functions));

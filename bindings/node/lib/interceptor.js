@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Interceptor: callbacks when functions are called and when they return, and other functions in their place.
  *
- * The target has one hook for each function; all listeners of a function share it. */
+ * The target has one hook for each function; all listeners of a function share it. Hooks that are attached one by one
+ * are installed together, under one stop of the target: when the script's turn is over, or when something is about to
+ * happen that could call them (flush). */
 'use strict';
 
 const {Registers, makeArguments, makeResultClass} = require('./cpu');
@@ -74,6 +76,7 @@ class Interceptor {
   #session;
   #hooks = new Map(); /* address as text: Hook */
   #byId = new Map();
+  #pending = new Set(); /* hooks that flush() installs */
   #calls = new Map(); /* number of an open call: InvocationContext of each listener */
   #Result;
 
@@ -104,22 +107,23 @@ class Interceptor {
       .set64('user', native?.user ?? 0n).set64('replacement', hook.replacement?.address ?? 0n);
   }
 
-  /* Installs new hooks under one stop of the target; throws for the first that cannot be. */
-  #install(hooks) {
+  /* Installs hooks under one stop of the target. Returns why some could not be: [{hook, error}]. */
+  #put(hooks) {
     const {target} = this.#session;
     const {bytes, items} = Struct.array(target.layout.hook, hooks.length);
+    const failures = [];
+    let all = null;
     hooks.forEach((hook, i) => this.#fill(items[i], hook));
-    let failure = null;
     try {
       target.hook(bytes);
     } catch (error) {
-      failure = error;
+      all = error;
     }
     hooks.forEach((hook, i) => {
       const status = items[i].i32('status');
-      if (failure || status < 0) {
+      if (all || status < 0) {
         this.#hooks.delete(hook.address.toString(16));
-        failure ??= new Error(this.#explain(hook.address, status));
+        failures.push({hook, error: all ?? new Error(this.#explain(hook.address, status))});
         return;
       }
       hook.id = items[i].u32('id');
@@ -127,10 +131,28 @@ class Interceptor {
         hook.replacement.original = items[i].u64('original');
       this.#byId.set(hook.id, hook);
     });
-    if (failure) {
-      this.#remove(hooks.filter((hook) => this.#byId.get(hook.id) === hook)); /* all, or none */
-      throw failure;
+    return failures;
+  }
+
+  /* All of them, or none: throws for the first that cannot be installed. */
+  #install(hooks) {
+    const [failure] = this.#put(hooks);
+    if (!failure)
+      return;
+    this.#remove(hooks.filter((hook) => this.#byId.get(hook.id) === hook));
+    throw failure.error;
+  }
+
+  /* Throws for a function that cannot be hooked. */
+  #installSoon(hook) {
+    const status = this.#session.target.checkHook(hook.address);
+    if (status < 0) {
+      this.#hooks.delete(hook.address.toString(16));
+      throw new Error(this.#explain(hook.address, status));
     }
+    if (!this.#pending.size)
+      queueMicrotask(() => this.flush());
+    this.#pending.add(hook);
   }
 
   #explain(address, status) {
@@ -149,6 +171,7 @@ class Interceptor {
   }
 
   #remove(hooks) {
+    hooks.forEach((hook) => this.#pending.delete(hook));
     const ids = hooks.filter((hook) => hook.id).map((hook) => hook.id);
     for (const hook of hooks) {
       this.#hooks.delete(hook.address.toString(16));
@@ -182,7 +205,7 @@ class Interceptor {
   /* `target` may be an array: then all are hooked under one stop of the process. */
   attach(target, callbacks, data) {
     const many = Array.isArray(target);
-    const added = [], fresh = [];
+    const added = [], fresh = new Set();
     for (const one of many ? target : [target]) {
       const hook = this.#hookAt(toBigInt(one, 'a pointer to a function'));
       const listener = this.#listenerOf(callbacks, data);
@@ -194,11 +217,13 @@ class Interceptor {
       added.push({hook, listener});
       if (hook.id)
         this.#change(hook);
-      else if (!fresh.includes(hook))
-        fresh.push(hook);
+      else if (!this.#pending.has(hook))
+        fresh.add(hook);
     }
-    if (fresh.length)
-      this.#install(fresh);
+    if (many && fresh.size)
+      this.#install([...fresh]);
+    else
+      fresh.forEach((hook) => this.#installSoon(hook));
     return {detach: () => this.#detach(added)};
   }
 
@@ -209,12 +234,10 @@ class Interceptor {
       if (at < 0)
         continue;
       hook.listeners.splice(at, 1);
-      if (!this.#byId.has(hook.id))
-        continue;
-      if (hook.listeners.length)
-        this.#change(hook);
-      else
+      if (!hook.listeners.length)
         empty.push(hook);
+      else if (hook.id)
+        this.#change(hook);
     }
     if (empty.length)
       this.#remove(empty);
@@ -252,8 +275,15 @@ class Interceptor {
     this.#remove([...this.#hooks.values()].filter((hook) => !hook.replacement));
   }
 
-  /* Everything is in place when attach and replace return. */
-  flush() {}
+  /* Installs what waits for it. A function that turns out not to be as its file says is reported as an error. */
+  flush() {
+    const hooks = [...this.#pending];
+    this.#pending.clear();
+    if (!hooks.length || this.#session.isDetached)
+      return;
+    for (const {error} of this.#put(hooks))
+      this.#session.messages.error(error);
+  }
 
   /* Where calls of `address` go when they are made by the callback that replaces it: to the original. */
   originalFor(address) {

@@ -45,7 +45,11 @@ class Session extends EventEmitter {
     this.errno = new Errno(this);
     this.exceptions = makeExceptionHandler(this);
     this.messages = new Messages();
-    this.messages.on('message', (message, data) => this.emit('message', message, data));
+    this.messages.on('message', (message, data) => {
+      this.interceptor.flush(); /* the program may do something now that leads to a call */
+      this.emit('message', message, data);
+    });
+    target.beforeRunning = () => this.interceptor.flush();
     this.api = this.#makeApi();
     target.start((request) => this.#handle(request));
   }

@@ -17,6 +17,8 @@ class Target {
   #native;
   /* Requests that are being handled, the innermost last. */
   #requests = [];
+  /* Called before threads of the target go on, or do something. */
+  beforeRunning = () => {};
 
   constructor(handle, native = addon()) {
     this.#handle = handle;
@@ -70,6 +72,7 @@ class Target {
   }
 
   resume() {
+    this.beforeRunning();
     this.#native.resume(this.#handle);
   }
 
@@ -82,6 +85,7 @@ class Target {
   }
 
   pump(ms) {
+    this.beforeRunning();
     this.#native.pump(this.#handle, ms);
   }
 
@@ -174,6 +178,11 @@ class Target {
     return this.#native.hook(this.#handle, bytes);
   }
 
+  /* A status: can the function at this address be hooked? */
+  checkHook(address) {
+    return this.#native.checkHook(this.#handle, address);
+  }
+
   /* The sentence for what failed last. */
   error() {
     return this.#native.error(this.#handle);
@@ -193,6 +202,7 @@ class Target {
   }
 
   answer(request, changed) {
+    this.beforeRunning();
     return this.#native.answer(this.#handle, request.bytes, changed);
   }
 
@@ -206,6 +216,7 @@ class Target {
 
   /* Has the waiting thread make a call (outside of callbacks a worker): {result, resultHigh, real, realHigh, error}. */
   run(call) {
+    this.beforeRunning();
     const work = new Struct(this.layout.call);
     work.set64('function', call.function).set32('real_count', call.vector?.length ?? 0);
     (call.general ?? []).forEach((word, i) => i < 6 ? work.set64('integers', word, i)
@@ -279,6 +290,7 @@ class Target {
   }
 
   transform(request, edits) {
+    this.beforeRunning();
     return this.#native.transform(this.#handle, request.bytes, edits);
   }
 

@@ -34,6 +34,7 @@ const LAYOUT = {
 };
 
 class FakeTarget {
+  beforeRunning = () => {};
   layout = LAYOUT;
   pageSize = PAGE;
   pid = 4711;
@@ -156,6 +157,10 @@ class FakeTarget {
         nativeEnter: item.u64('native_enter'), replacement: item.u64('replacement'), id: item.u32('id')});
     }
     return done;
+  }
+
+  checkHook(address) {
+    return address === 0xbadn ? -11 : 0;
   }
 
   error() {
@@ -284,6 +289,7 @@ class FakeTarget {
       else
         request.set64('gpr', value, index ?? Number(name.slice(1)));
     }
+    this.beforeRunning(); /* the script's turn is over */
     this.stack.push(request);
     try {
       this.handler(request);

@@ -25,6 +25,7 @@ test('listeners get arguments, registers and results, and change them', () => {
       seen.push(retval.toInt32());
     },
   });
+  Interceptor.flush();
   const id = [...target.hooks.keys()][0];
   assert.equal(target.hooks.get(id).flags, 3);
   target.map(0x9000n, Buffer.from(Uint8Array.of(...Array(8).fill(0), 0x66, 0, 0, 0, 0, 0, 0, 0)));
@@ -60,6 +61,7 @@ test('listeners of one function share its hook', () => {
   const make = (name) => ({onEnter: () => order.push(`in ${name}`), onLeave: () => order.push(`out ${name}`)});
   const a = Interceptor.attach(ptr(0x4000), make('a'));
   Interceptor.attach(ptr(0x4000), {onEnter: () => order.push('b')});
+  Interceptor.flush();
   assert.equal(target.hooks.size, 1);
   target.request({kind: KIND.enter, id: 1, call: 5n});
   target.request({kind: KIND.leave, id: 1, call: 5n});
@@ -85,8 +87,8 @@ test('wrong uses of Interceptor are refused', () => {
   assert.throws(() => Interceptor.replace(ptr(0x4000), ptr(1)), /intercepted already/);
 });
 
-test('many functions are hooked at once', () => {
-  const {target, Interceptor, ptr} = fakeSession();
+test('many functions are hooked at once', async () => {
+  const {target, Interceptor, ptr, send, messages} = fakeSession();
   let calls = 0;
   const hook = target.hook.bind(target);
   target.hook = (bytes) => {
@@ -96,6 +98,21 @@ test('many functions are hooked at once', () => {
   Interceptor.attach(Array.from({length: 1000}, (_, i) => ptr(0x4000 + 16 * i)), {onEnter() {}});
   assert.equal(target.hooks.size, 1000);
   assert.equal(calls, 1);
+  const listeners = Array.from({length: 100}, (_, i) => Interceptor.attach(ptr(0x14000 + 16 * i), {onEnter() {}}));
+  listeners[7].detach();
+  assert.equal(calls, 1, 'nothing happens yet');
+  await null;
+  assert.deepEqual([calls, target.hooks.size], [2, 1099], 'the turn is over');
+  const attach = (n) => Interceptor.attach(ptr(0x24000 + 16 * n), {onEnter() {}});
+  attach(1);
+  send('now');
+  assert.deepEqual([calls, target.hooks.size], [3, 1100], 'the program hears of it');
+  target.checkHook = () => 0;
+  Interceptor.attach(ptr(0xbad), {onEnter() {}});
+  attach(2);
+  Interceptor.flush();
+  assert.deepEqual([calls, target.hooks.size], [4, 1101], 'one that fails is no reason for another');
+  assert.match(messages.at(-1).description, /unable to intercept function at 0xbad/);
 });
 
 test('a replacement that calls the function reaches the original', () => {
