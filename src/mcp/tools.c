@@ -1,256 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tools: see tools.h. */
+/* The table of tools, and their descriptions: see tools.h. */
 #include "mcp/tools.h"
-#include "base/closest.h"
-#include "trace/reader.h"
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "mcp/tool_plans.h"
 #include <string.h>
-#include <sys/stat.h>
-
-/* ---- plans ---- */
-
-static void refuse(struct ct_mcp_plan *plan, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void refuse(struct ct_mcp_plan *plan, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    vsnprintf(plan->problem, sizeof plan->problem, format, list);
-    va_end(list);
-}
-
-void ct_mcp_plan_free(struct ct_mcp_plan *plan) {
-    for (size_t i = 0; i < CT_MCP_COMMANDS; i++)
-        ct_mcp_words_free(&plan->commands[i]);
-    plan->count = 0;
-}
-
-/* Begins a command: contrail COMMAND. */
-static struct ct_mcp_words *add_command(const struct ct_mcp_options *options, struct ct_mcp_plan *plan,
-                                        const char *command) {
-    struct ct_mcp_words *words = &plan->commands[plan->count++];
-    ct_mcp_word(words, options->program);
-    ct_mcp_word(words, command);
-    return words;
-}
-
-static bool is_directory(const char *path) {
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-char *ct_mcp_trace_path(const struct ct_mcp_options *options, const char *name) {
-    char *path = NULL;
-    if (!*name)
-        return ct_find_newest_session(options->directory);
-    if (asprintf(&path, "%s/%s", options->directory, name) < 0)
-        return NULL;
-    if (!is_directory(path)) {
-        free(path);
-        if (asprintf(&path, "%s%s", *name == '-' ? "./" : "", name) < 0)
-            return NULL;
-    }
-    if (!is_directory(path)) {
-        free(path);
-        return NULL;
-    }
-    return path;
-}
-
-static const char *text_of(const struct ct_json_node *arguments, const char *name) {
-    return ct_json_text(ct_json_get(arguments, name, NULL), "");
-}
-
-/* Adds the path of a trace. False: there is none, and the plan says so. */
-static bool add_trace(const struct ct_mcp_options *options, struct ct_mcp_plan *plan, struct ct_mcp_words *words,
-                      const char *name) {
-    char *path = ct_mcp_trace_path(options, name);
-    if (path)
-        ct_mcp_word(words, path);
-    else if (*name)
-        refuse(plan, "there is no trace \"%.80s\"; list_traces lists those there are", name);
-    else
-        refuse(plan, "there is no trace under %.80s yet; record one with `contrail spawn PROGRAM`", options->directory);
-    free(path);
-    return path;
-}
-
-/* ---- tools that are more than one command with options ---- */
-
-/* A text as SQL writes it, into `sql`. */
-static void quote(FILE *sql, const char *text) {
-    fputc('\'', sql);
-    for (; *text; text++) {
-        if (*text == '\'')
-            fputc('\'', sql);
-        fputc(*text, sql);
-    }
-    fputc('\'', sql);
-}
-
-static void condition(FILE *sql, const char *text) {
-    fprintf(sql, " AND %s", text);
-}
-
-static void put_find(FILE *sql, const struct ct_json_node *a) {
-    static const struct {
-        const char *name, *test;
-    } texts[] = {
-        {"function", "function GLOB "}, {"module", "module GLOB "}, {"ended", "ended = "}, {"error", "error = "}};
-    static const struct {
-        const char *name, *test;
-    } numbers[] = {{"min_duration_ns", "duration >="},
-                   {"thread", "thread ="},
-                   {"process", "process ="},
-                   {"from_ns", "start >="},
-                   {"to_ns", "start <="},
-                   {"parent", "parent ="}};
-    fputs("SELECT id, thread, function, module, start, duration, self, depth, parent, ended, arguments, result, error "
-          "FROM calls WHERE 1",
-          sql);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (*text_of(a, texts[i].name)) {
-            condition(sql, texts[i].test);
-            quote(sql, text_of(a, texts[i].name));
-        }
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        const struct ct_json_node *value = ct_json_get(a, numbers[i].name, NULL);
-        if (value)
-            fprintf(sql, " AND %s %lld", numbers[i].test, (long long)ct_json_i64(value, 0));
-    }
-    if (*text_of(a, "where"))
-        fprintf(sql, " AND (%s)", text_of(a, "where"));
-    bool by_time = !strcmp(text_of(a, "order"), "start");
-    fprintf(sql, " ORDER BY %s LIMIT %llu", by_time ? "start" : "duration DESC",
-            (unsigned long long)ct_json_u64(ct_json_get(a, "limit", NULL), 20));
-}
-
-static void plan_find_calls(const struct ct_mcp_options *options, const struct ct_json_node *a,
-                            struct ct_mcp_plan *plan) {
-    char *text = NULL;
-    size_t size;
-    FILE *sql = open_memstream(&text, &size);
-    if (!sql) {
-        refuse(plan, "out of memory");
-        return;
-    }
-    put_find(sql, a);
-    fclose(sql);
-    struct ct_mcp_words *words = add_command(options, plan, "query");
-    ct_mcp_word(words, "--json");
-    if (add_trace(options, plan, words, text_of(a, "trace")))
-        ct_mcp_word(words, text);
-    free(text);
-}
-
-/* SQL may begin with a comment, which is no option. */
-static void plan_sql(const struct ct_mcp_options *options, const struct ct_json_node *a, struct ct_mcp_plan *plan) {
-    struct ct_mcp_words *words = add_command(options, plan, "query");
-    ct_mcp_word(words, "--json");
-    if (*text_of(a, "with")) {
-        ct_mcp_word(words, "--with");
-        if (!add_trace(options, plan, words, text_of(a, "with")))
-            return;
-    }
-    ct_mcp_word(words, "--");
-    if (add_trace(options, plan, words, text_of(a, "trace")))
-        ct_mcp_word(words, text_of(a, "sql"));
-}
-
-static void plan_source_lines(const struct ct_mcp_options *options, const struct ct_json_node *a,
-                              struct ct_mcp_plan *plan) {
-    char *text = NULL;
-    size_t size;
-    FILE *sql = open_memstream(&text, &size);
-    if (!sql) {
-        refuse(plan, "out of memory");
-        return;
-    }
-    fputs("SELECT function, module, line, calls FROM functions WHERE function GLOB ", sql);
-    quote(sql, text_of(a, "function"));
-    fputs(" ORDER BY calls DESC LIMIT 50", sql);
-    fclose(sql);
-    if (options->allow_record) /* it writes into the trace */
-        (void)add_trace(options, plan, add_command(options, plan, "symbolize"), text_of(a, "trace"));
-    struct ct_mcp_words *words = add_command(options, plan, "query");
-    ct_mcp_word(words, "--json");
-    if (!*plan->problem && add_trace(options, plan, words, text_of(a, "trace")))
-        ct_mcp_word(words, text);
-    free(text);
-}
-
-/* What happened, then the calls before it. */
-static void plan_explain_crash(const struct ct_mcp_options *options, const struct ct_json_node *a,
-                               struct ct_mcp_plan *plan) {
-    struct ct_mcp_words *words = add_command(options, plan, "info");
-    if (!add_trace(options, plan, words, text_of(a, "trace")))
-        return;
-    words = add_command(options, plan, "replay");
-    ct_mcp_word(words, "--args");
-    ct_mcp_word(words, "--around");
-    ct_mcp_word(words, "crash");
-    (void)add_trace(options, plan, words, text_of(a, "trace"));
-}
-
-/* The calls in a call, around a moment, or of a part of the time. */
-static void plan_call_tree(const struct ct_mcp_options *options, const struct ct_json_node *a,
-                           struct ct_mcp_plan *plan) {
-    static const struct {
-        const char *name, *word;
-    } words_of[] = {{"around", "--around"}, {"from", "--from"},   {"to", "--to"},
-                    {"thread", "--thread"}, {"where", "--where"}, {"function", "--function"}};
-    const struct ct_json_node *call = ct_json_get(a, "call", NULL);
-    char text[160];
-    if (call) {
-        struct ct_mcp_words *words = add_command(options, plan, "query");
-        snprintf(text, sizeof text,
-                 "SELECT printf('%%.*c', depth, ' ') || function AS call, id, duration, self, arguments, result "
-                 "FROM subtree(%lld) ORDER BY id",
-                 (long long)ct_json_i64(call, 0));
-        if (add_trace(options, plan, words, text_of(a, "trace")))
-            ct_mcp_word(words, text);
-        return;
-    }
-    struct ct_mcp_words *words = add_command(options, plan, "replay");
-    ct_mcp_word(words, "--args");
-    for (size_t i = 0; i < sizeof words_of / sizeof *words_of; i++)
-        if (*text_of(a, words_of[i].name)) {
-            ct_mcp_word(words, words_of[i].word);
-            ct_mcp_word(words, text_of(a, words_of[i].name));
-        }
-    if (ct_json_get(a, "depth", NULL)) {
-        ct_mcp_word(words, "--depth");
-        snprintf(text, sizeof text, "%llu", (unsigned long long)ct_json_u64(ct_json_get(a, "depth", NULL), 0));
-        ct_mcp_word(words, text);
-    }
-    (void)add_trace(options, plan, words, text_of(a, "trace"));
-}
-
-static void plan_diff(const struct ct_mcp_options *options, const struct ct_json_node *a, struct ct_mcp_plan *plan) {
-    struct ct_mcp_words *words = add_command(options, plan, "diff");
-    if (add_trace(options, plan, words, text_of(a, "before")))
-        (void)add_trace(options, plan, words, text_of(a, "after"));
-}
-
-static void plan_record(const struct ct_mcp_options *options, const struct ct_json_node *a, struct ct_mcp_plan *plan) {
-    struct ct_mcp_words *words = add_command(options, plan, "spawn");
-    const struct ct_json_node *program = ct_json_get(a, "program", NULL);
-    ct_mcp_word(words, "--output");
-    ct_mcp_word(words, options->directory);
-    if (*text_of(a, "trigger")) {
-        ct_mcp_word(words, "--trigger");
-        ct_mcp_word(words, text_of(a, "trigger"));
-    }
-    if (*text_of(a, "duration")) {
-        ct_mcp_word(words, "--duration");
-        ct_mcp_word(words, text_of(a, "duration"));
-    }
-    ct_mcp_word(words, "--");
-    for (const struct ct_json_node *word = ct_json_first(program); word; word = word->next)
-        ct_mcp_word(words, ct_json_text(word, ""));
-    if (!ct_json_first(program))
-        refuse(plan, "\"program\" is a list: the path of a program, then its arguments");
-}
 
 /* ---- the table ---- */
 
@@ -310,7 +62,7 @@ static const struct ct_mcp_tool tools[] = {
                     OWN("function", CT_MCP_STRING, "only calls of functions like this GLOB, and all below them"),
                     OWN("where", CT_MCP_STRING, "such as: duration > 1ms and result < 0"),
                     OWN("depth", CT_MCP_INTEGER, "only this many levels")},
-     .plan = plan_call_tree},
+     .plan = ct_mcp_plan_call_tree},
     {.name = "find_calls",
      .title = "Find single calls",
      .text = "Finds single calls, as JSON: the slowest first, or by time. ids go into call_tree (call) and sql.",
@@ -327,7 +79,7 @@ static const struct ct_mcp_tool tools[] = {
                     OWN("where", CT_MCP_STRING, "a further condition in SQL: result LIKE '-1%'"),
                     OWN("order", CT_MCP_STRING, "duration (default) or start"),
                     OWN("limit", CT_MCP_INTEGER, "at most this many (20)")},
-     .plan = plan_find_calls},
+     .plan = ct_mcp_plan_find_calls},
     {.name = "explain_crash",
      .title = "Explain a crash",
      .text = "Why a program crashed: signal, address, registers and stack, then the last calls before it with their "
@@ -335,14 +87,14 @@ static const struct ct_mcp_tool tools[] = {
      .brief = true,
      .tokens = 2000,
      .parameters = {TRACE},
-     .plan = plan_explain_crash},
+     .plan = ct_mcp_plan_explain_crash},
     {.name = "diff",
      .title = "Compare two traces",
      .text = "What differs between two traces: functions that became slower or faster, are new or gone, and where the "
              "main threads diverge.",
      .tokens = 1500,
      .parameters = {NEEDED("before", CT_MCP_STRING, "a trace"), NEEDED("after", CT_MCP_STRING, "another trace")},
-     .plan = plan_diff},
+     .plan = ct_mcp_plan_diff},
     {.name = "sql",
      .title = "Ask in SQL",
      .text =
@@ -354,7 +106,7 @@ static const struct ct_mcp_tool tools[] = {
      .tokens = 2000,
      .parameters = {TRACE, NEEDED("sql", CT_MCP_STRING, "one SELECT, or .schema"),
                     OWN("with", CT_MCP_STRING, "a second trace: tables are a.calls and b.calls then")},
-     .plan = plan_sql},
+     .plan = ct_mcp_plan_sql},
     {.name = "source_lines",
      .title = "Where functions are in the source",
      .text = "File and line of functions, as JSON. null: `contrail symbolize TRACE` has not looked yet, which a server "
@@ -362,7 +114,7 @@ static const struct ct_mcp_tool tools[] = {
      .json = true,
      .tokens = 1000,
      .parameters = {TRACE, NEEDED("function", CT_MCP_STRING, "name, or GLOB")},
-     .plan = plan_source_lines},
+     .plan = ct_mcp_plan_source_lines},
     {.name = "record",
      .title = "Record a program",
      .text = "Starts a program and records it until it ends.",
@@ -372,7 +124,7 @@ static const struct ct_mcp_tool tools[] = {
                     OWN("trigger", CT_MCP_STRING,
                         "keep detail around this: crash, return=handle_*:lt:0, slow=query*:50ms"),
                     OWN("duration", CT_MCP_STRING, "stop recording after this time: 10s")},
-     .plan = plan_record},
+     .plan = ct_mcp_plan_record},
     {.name = "attach",
      .title = "Record a running process",
      .text = "Records a running process for a time, then leaves it as it was.",
@@ -480,128 +232,4 @@ void ct_mcp_tool_describe(const struct ct_mcp_tool *tool, struct ct_json *json) 
     ct_json_bool(json, "openWorldHint", false);
     ct_json_end(json, '}');
     ct_json_end(json, '}');
-}
-
-/* ---- arguments ---- */
-
-static const struct ct_mcp_parameter *parameter_of(const struct ct_mcp_tool *tool, const char *name) {
-    for (size_t i = 0; i < CT_MCP_PARAMETERS && tool->parameters[i].name; i++)
-        if (!strcmp(tool->parameters[i].name, name))
-            return &tool->parameters[i];
-    return NULL;
-}
-
-static const char *parameter_name(const void *arg, size_t i) {
-    const struct ct_mcp_tool *tool = arg;
-    return tool->parameters[i].name;
-}
-
-static size_t parameter_count(const struct ct_mcp_tool *tool) {
-    size_t n = 0;
-    while (n < CT_MCP_PARAMETERS && tool->parameters[n].name)
-        n++;
-    return n;
-}
-
-static bool has_type(const struct ct_json_node *value, enum ct_mcp_type type) {
-    switch (type) {
-    case CT_MCP_INTEGER:
-        return value->type == CT_JSON_NUMBER && value->integer;
-    case CT_MCP_BOOLEAN:
-        return value->type == CT_JSON_BOOL;
-    case CT_MCP_STRINGS:
-        return value->type == CT_JSON_ARRAY;
-    default:
-        return value->type == CT_JSON_STRING && strlen(value->text) == value->count;
-    }
-}
-
-static bool check_value(const struct ct_mcp_tool *tool, const struct ct_json_node *value, struct ct_mcp_plan *plan) {
-    static const char *const types[] = {"a text", "a whole number", "true or false", "a list of texts"};
-    const struct ct_mcp_parameter *p = parameter_of(tool, value->key);
-    enum ct_mcp_type type = CT_MCP_INTEGER;
-    if (p) {
-        type = p->type;
-    } else if (strcmp(value->key, "tokens") != 0 && strcmp(value->key, "page") != 0) {
-        const char *close = ct_closest_name(value->key, parameter_name, tool, parameter_count(tool));
-        refuse(plan, "%s takes no \"%.40s\"%s%s%s", tool->name, value->key, close ? "; did you mean \"" : "",
-               close ? close : "", close ? "\"?" : "");
-        return false;
-    }
-    if (!has_type(value, type))
-        refuse(plan, "\"%.40s\" must be %s", value->key, types[type]);
-    return !*plan->problem;
-}
-
-static bool check_arguments(const struct ct_mcp_tool *tool, const struct ct_json_node *a, struct ct_mcp_plan *plan) {
-    for (const struct ct_json_node *value = ct_json_first(a); value; value = value->next)
-        if (!check_value(tool, value, plan))
-            return false;
-    for (size_t i = 0; i < parameter_count(tool); i++)
-        if (tool->parameters[i].required && !ct_json_get(a, tool->parameters[i].name, NULL)) {
-            refuse(plan, "%s needs \"%s\": %s", tool->name, tool->parameters[i].name, tool->parameters[i].text);
-            return false;
-        }
-    return true;
-}
-
-/* ---- commands ---- */
-
-/* A text as an option's value is joined to it, so that it is never taken for an option. */
-static void add_value(struct ct_mcp_words *words, const char *option, const struct ct_json_node *value) {
-    char text[32], *joined = NULL;
-    const char *said = text;
-    if (value->type == CT_JSON_STRING)
-        said = value->text;
-    else
-        snprintf(text, sizeof text, "%lld", (long long)ct_json_i64(value, 0));
-    if (!option)
-        ct_mcp_word(words, said);
-    else if (asprintf(&joined, "%s=%s", option, said) >= 0)
-        ct_mcp_word(words, joined);
-    else
-        words->failed = true;
-    free(joined);
-}
-
-static void add_parameter(const struct ct_mcp_options *options, struct ct_mcp_plan *plan, struct ct_mcp_words *words,
-                          const struct ct_mcp_parameter *p, const struct ct_json_node *a) {
-    const struct ct_json_node *value = *p->name ? ct_json_get(a, p->name, NULL) : NULL;
-    if (p->use == CT_MCP_TRACE)
-        (void)add_trace(options, plan, words, ct_json_text(value, ""));
-    else if (!*p->name)
-        ct_mcp_word(words, p->word);
-    else if (value)
-        add_value(words, p->use == CT_MCP_OPTION ? p->word : NULL, value);
-}
-
-static void plan_words(const struct ct_mcp_tool *tool, const struct ct_mcp_options *options,
-                       const struct ct_json_node *a, struct ct_mcp_plan *plan) {
-    struct ct_mcp_words *words = add_command(options, plan, tool->words[0]);
-    for (size_t i = 1; tool->words[i]; i++)
-        ct_mcp_word(words, tool->words[i]);
-    if (!strcmp(tool->words[0], "attach")) {
-        ct_mcp_word(words, "--output");
-        ct_mcp_word(words, options->directory);
-    }
-    for (int operands = 0; operands < 2; operands++)
-        for (size_t i = 0; i < parameter_count(tool); i++)
-            if ((tool->parameters[i].use != CT_MCP_OPTION) == operands)
-                add_parameter(options, plan, words, &tool->parameters[i], a);
-}
-
-void ct_mcp_tool_plan(const struct ct_mcp_tool *tool, const struct ct_mcp_options *options,
-                      const struct ct_json_node *a, struct ct_mcp_plan *plan) {
-    *plan = (struct ct_mcp_plan){0};
-    if (tool->records && !options->allow_record) {
-        refuse(plan, "%s changes recordings; start the server with `contrail mcp --allow-record` to allow that",
-               tool->name);
-        return;
-    }
-    if (!check_arguments(tool, a, plan))
-        return;
-    if (tool->plan)
-        tool->plan(options, a, plan);
-    else
-        plan_words(tool, options, a, plan);
 }
