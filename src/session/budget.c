@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define WEIGHT_NEW    0.4  /* of the last look, in what is smoothed */
+#define CLEARLY       1.2  /* this many times the limit must be answered in CT_BUDGET_LOOKS */
 #define SUDDEN        2.0  /* this many times the limit in one look: what is smoothed does not matter */
 #define LEAST_OWN     0.1  /* of its CPU time: costs are estimates, and must not make its own time vanish */
 #define AIM           0.80 /* of the limit: what is left after hooks were taken out */
@@ -98,6 +99,7 @@ void ct_budget_look(struct ct_budget *b, const struct ct_budget_look *l) {
         if (h->tries && h->state == CT_BUDGET_IN && l->now_ns - h->since_ns > SETTLED_NS)
             h->tries = 0;
     }
+    b->over = b->limit > 0 && b->share_now > b->limit * CLEARLY ? b->over + 1 : 0;
     b->debt_ns += trials - own_ns * b->limit * TRIAL_PART;
     b->debt_ns = b->debt_ns < 0 ? 0 : b->debt_ns > MOST_DEBT_NS ? MOST_DEBT_NS : b->debt_ns;
 }

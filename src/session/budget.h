@@ -16,6 +16,12 @@
 
 struct ct_drain_count;
 
+/* A change of load is answered within 200 ms: in that many looks. */
+#define CT_BUDGET_LOOK_MS   50
+#define CT_BUDGET_LOOKS     4
+#define CT_BUDGET_ANSWER_MS 200
+_Static_assert(CT_BUDGET_LOOKS *CT_BUDGET_LOOK_MS <= CT_BUDGET_ANSWER_MS, "as docs/OVERHEAD.md says");
+
 enum ct_budget_state { CT_BUDGET_FIXED, CT_BUDGET_IN, CT_BUDGET_OUT }; /* FIXED: never taken out */
 
 struct ct_budget_hook {
@@ -38,6 +44,7 @@ struct ct_budget {
     size_t count;
     double share;             /* that hooks which are in cost, smoothed */
     double share_now;         /* in the last look */
+    unsigned over;            /* looks in a row, up to the last one, with clearly more than the limit (a fifth) */
     double debt_ns;           /* what trials have cost, less what they may */
     uint64_t out_ns;          /* when a hook was last taken out */
     uint64_t own_ns, cost_ns; /* sums over all looks */

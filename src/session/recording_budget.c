@@ -4,10 +4,10 @@
 #include "base/grow.h"
 #include "base/json_write.h"
 #include "drain/drain_count.h"
-#include "inject/rehook.h"
 #include "os/thread.h"
 #include "session/budget.h"
 #include "session/budget_places.h"
+#include "session/budget_stops.h"
 #include "session/policy.h"
 #include "session/recording.h"
 #include <signal.h>
@@ -15,29 +15,16 @@
 #include <string.h>
 #include <time.h>
 
-#define LOOK_MS        50
-#define TRIAL_MS       10
-#define IDLE_MS        200
-#define LEAST_CPU_NS   4000000ull   /* with less CPU time in it a look says nothing yet */
-#define LONGEST_LOOK   500000000ull /* but is taken all the same */
-#define STOP_MS        2u
-#define WRITE_NS       1200000ull /* of a stop, for changes of bytes */
-#define STILL_MS       20u
-#define BETWEEN_STOPS  200000000ull
-#define LONG_STOP      100u /* a stop that took longer than STOP_MS is followed by a pause this many times as long */
-#define FAILED_STOP_NS 500000000ull
-#define BATCH          256u
-
-struct batch {
-    uint32_t numbers[BATCH];
-    const struct ct_target_hook *hooks[BATCH], *hosts[BATCH];
-    bool done[BATCH];
-    size_t count;
-};
+#define TRIAL_MS     10
+#define IDLE_MS      200
+#define LEAST_CPU_NS 4000000ull   /* with less CPU time in it a look says nothing yet */
+#define LONGEST_LOOK 500000000ull /* but is taken all the same */
+#define BATCH        256u
 
 struct ct_budget_change {
     uint64_t ns, function_id, calls;
     double cost;
+    unsigned looks;
     bool out;
 };
 #define CT_BUDGET_CHANGES 4096u /* that are listed */
@@ -56,11 +43,11 @@ struct ct_recording_budget {
     clockid_t cpu_clock;
     double stamp_ns, scale;
     uint64_t cpu_seen, looked_ns, events_seen, lost_seen, stopped_seen;
-    uint64_t stops, stopped_ns, longest_ns, next_stop_ns;
+    struct ct_budget_stops stops;
+    struct ct_budget_stopped stopped;
     struct ct_budget_change *changes;
     size_t change_count, change_room;
     uint64_t more_changes;
-    struct batch batches[2];
 };
 
 /* What a pair of events costs beside its two time stamps, in a program that does something else between calls. */
@@ -99,7 +86,8 @@ static void note_change(struct ct_recording_budget *g, uint32_t number, uint64_t
         p->first_out_ns = now_ns;
     if (g->change_count < CT_BUDGET_CHANGES &&
         ct_grow(&g->changes, &g->change_room, g->change_count, sizeof *g->changes, 64))
-        g->changes[g->change_count++] = (struct ct_budget_change){now_ns, p->function_id, calls, h->cost, out};
+        g->changes[g->change_count++] =
+            (struct ct_budget_change){now_ns, p->function_id, calls, h->cost, out ? g->budget.over : 0, out};
     else
         g->more_changes++;
 }
@@ -151,7 +139,7 @@ static void look(struct ct_recording_budget *g, uint64_t now_ns) {
     double hz = ct_clock_hz(&g->recording->clock);
     const struct ct_budget_look l = {.now_ns = now_ns,
                                      .cpu_ns = used,
-                                     .stopped_ns = g->stopped_ns - g->stopped_seen,
+                                     .stopped_ns = g->stopped.ns - g->stopped_seen,
                                      .scale = g->scale,
                                      .ns_per_count = hz > 0 ? 1e9 / hz : 0,
                                      .counts = all_calls(g),
@@ -161,7 +149,7 @@ static void look(struct ct_recording_budget *g, uint64_t now_ns) {
     g->looked_ns = now_ns;
     g->events_seen += events;
     g->lost_seen += lost;
-    g->stopped_seen = g->stopped_ns;
+    g->stopped_seen = g->stopped.ns;
 }
 
 /* ---- hooks of the process ---- */
@@ -210,103 +198,9 @@ static void switch_off(struct ct_recording_budget *g, uint64_t now_ns) {
     }
 }
 
-/* ---- entry bytes ---- */
+/* ---- switching on ---- */
 
-static void add(struct batch *b, const struct ct_recording_budget *g, uint32_t number) {
-    if (b->count == BATCH)
-        return;
-    int32_t host = g->places.at[number].host;
-    b->numbers[b->count] = number;
-    b->hosts[b->count] = host >= 0 ? g->places.at[host].hook : NULL;
-    b->hooks[b->count++] = g->places.at[number].hook;
-}
-
-/* Hooks that are off, and whose bytes are still there. A host goes after its guests. */
-static void gather_out(const struct ct_recording_budget *g, struct batch *b) {
-    b->count = 0;
-    for (uint32_t i = 0; i < g->budget.count && b->count < BATCH; i++) {
-        const struct ct_budget_place *p = &g->places.at[i];
-        if (is_out(g, i) && p->hook && p->patched && p->movable && !p->guests)
-            add(b, g, i);
-    }
-}
-
-/* Hooks that come back, hosts of springboards before the guests. */
-static void gather_back(const struct ct_recording_budget *g, const uint32_t *numbers, size_t count, struct batch *b) {
-    b->count = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct ct_budget_place *p = &g->places.at[numbers[i]];
-        if (p->host >= 0 && !p->patched && !g->places.at[p->host].patched)
-            add(b, g, (uint32_t)p->host);
-    }
-    for (size_t i = 0; i < count; i++)
-        if (!g->places.at[numbers[i]].patched)
-            add(b, g, numbers[i]);
-}
-
-static void set_patched(struct ct_recording_budget *g, uint32_t number, bool patched) {
-    struct ct_budget_place *p = &g->places.at[number];
-    if (p->patched == patched)
-        return;
-    p->patched = patched;
-    if (p->host >= 0)
-        g->places.at[p->host].guests += patched ? 1 : -1;
-}
-
-/* Some of these may have been put back, and their springboards are in the bytes of their hosts: these stay from now
- * on. */
-static void keep_hosts(struct ct_recording_budget *g, const struct batch *b) {
-    for (size_t i = 0; i < b->count; i++) {
-        const struct ct_budget_place *p = &g->places.at[b->numbers[i]];
-        if (p->host >= 0 && !p->patched)
-            g->places.at[p->host].guests++;
-    }
-}
-
-/* Under one stop: takes `out` out and puts `back` back. */
-static int change_bytes(struct ct_recording_budget *g, struct batch *out, struct batch *back) {
-    uint64_t until_ns = ct_clock_now() + WRITE_NS;
-    struct ct_remote *remote = g->recording->remote;
-    const struct ct_rehook leaving = {remote, out->hooks, out->hosts, out->count, until_ns, out->done};
-    const struct ct_rehook coming = {remote, back->hooks, back->hosts, back->count, until_ns, back->done};
-    int status = out->count ? ct_rehook_take_out(&leaving) : 0;
-    for (size_t i = 0; !status && i < out->count; i++)
-        if (out->done[i])
-            set_patched(g, out->numbers[i], false);
-    if (!status && back->count && (status = ct_rehook_put_back(&coming)))
-        keep_hosts(g, back);
-    for (size_t i = 0; !status && i < back->count; i++)
-        if (back->done[i])
-            set_patched(g, back->numbers[i], true);
-    return status;
-}
-
-/* A stop that is not possible soon is given up: everything runs on, and is tried later. */
-static void stop_and_change(struct ct_recording_budget *g, struct batch *out, struct batch *back) {
-    struct ct_recording *r = g->recording;
-    struct ct_remote_error error = {""};
-    uint64_t begin = r->times.stopped_at = ct_clock_now();
-    int status = ct_remote_stop(r->remote, STOP_MS, &error);
-    if (!status) {
-        ct_remote_limit(r->remote, STILL_MS, NULL, NULL);
-        status = change_bytes(g, out, back);
-        ct_remote_limit(r->remote, 0, NULL, NULL);
-        (void)ct_recording_go_on(r, CT_WAIT_HOOKS);
-    }
-    uint64_t now = ct_clock_now(), took = now - begin, pause = BETWEEN_STOPS;
-    if (took > STOP_MS * 1000000ull)
-        pause = took * LONG_STOP;
-    if (status)
-        pause = pause < FAILED_STOP_NS ? FAILED_STOP_NS : pause;
-    pthread_mutex_lock(&g->mutex);
-    g->stops++;
-    g->stopped_ns += took;
-    g->longest_ns = took > g->longest_ns ? took : g->longest_ns;
-    g->next_stop_ns = begin + pause;
-    pthread_mutex_unlock(&g->mutex);
-}
-
-/* Switches those on that are there. */
+/* Those that are there. */
 static void switch_on(struct ct_recording_budget *g, const uint32_t *numbers, size_t count, uint64_t now_ns) {
     for (size_t i = 0; i < count; i++) {
         const struct ct_budget_place *p = &g->places.at[numbers[i]];
@@ -336,23 +230,21 @@ static size_t choose_back(const struct ct_recording_budget *g, uint64_t now_ns, 
 }
 
 static void act(struct ct_recording_budget *g, uint64_t now_ns) {
-    uint32_t numbers[BATCH / 2]; /* each may need its host */
-    struct batch *out = &g->batches[0], *back = &g->batches[1];
+    uint32_t numbers[CT_BUDGET_STOP_HOOKS / 2]; /* each may need its host */
     size_t count = 0;
     pthread_mutex_lock(&g->mutex);
-    out->count = back->count = 0;
+    g->stops.out.count = g->stops.back.count = 0;
     if (!refresh(g)) {
         switch_off(g, now_ns);
-        if (now_ns >= g->next_stop_ns)
-            count = choose_back(g, now_ns, numbers, BATCH / 2);
-        gather_back(g, numbers, count, back);
-        if (g->budget.limit > 0 && now_ns >= g->next_stop_ns)
-            gather_out(g, out);
+        if (now_ns >= g->stops.next_ns) {
+            count = choose_back(g, now_ns, numbers, CT_BUDGET_STOP_HOOKS / 2);
+            ct_budget_stops_plan(&g->stops, &g->budget, &g->places, numbers, count);
+        }
     }
     pthread_mutex_unlock(&g->mutex);
-    if (out->count || back->count)
-        stop_and_change(g, out, back);
+    const struct ct_budget_stopped stopped = ct_budget_stops_make(&g->stops, g->recording, &g->places);
     pthread_mutex_lock(&g->mutex);
+    ct_budget_stopped_add(&g->stopped, &stopped);
     switch_on(g, numbers, count, now_ns);
     pthread_mutex_unlock(&g->mutex);
 }
@@ -380,7 +272,7 @@ static unsigned pass(struct ct_recording_budget *g) {
     pthread_mutex_unlock(&r->work);
     if (limit <= 0 && !count_out(g))
         return IDLE_MS;
-    return ct_budget_tries(&g->budget) ? TRIAL_MS : LOOK_MS;
+    return ct_budget_tries(&g->budget) ? TRIAL_MS : CT_BUDGET_LOOK_MS;
 }
 
 static void *run(void *arg) {
@@ -510,7 +402,7 @@ static void inherit_hook(struct ct_recording_budget *g, uint32_t number) {
     const struct ct_patch *first = &plan->patches[0];
     bool patched =
         ct_remote_read(r->remote, first->at, bytes, first->size) || !memcmp(bytes, first->bytes, first->size);
-    set_patched(g, number, patched);
+    ct_budget_stops_patched(&g->places, number, patched);
     (void)ct_remote_read(r->remote, plan->stub, &word, sizeof word);
     if (patched && word == plan->word_on)
         return;
@@ -573,6 +465,8 @@ static void put_change(struct ct_json *j, const struct ct_budget_change *c) {
     ct_json_bool(j, "out", c->out);
     ct_json_number(j, "calls", c->calls);
     ct_json_real(j, "cost", c->cost);
+    if (c->out)
+        ct_json_number(j, "looks", c->looks);
     ct_json_end(j, '}');
 }
 
@@ -584,9 +478,11 @@ static void put_budget(struct ct_json *j, const struct ct_recording_budget *g) {
     ct_json_real(j, "used_in_all", b->own_ns ? (double)b->cost_ns / (double)b->own_ns : 0);
     ct_json_real(j, "stamp_ns", g->stamp_ns);
     ct_json_number(j, "left_out", count_out(g));
-    ct_json_number(j, "stops", g->stops);
-    ct_json_number(j, "stopped_ns", g->stopped_ns);
-    ct_json_number(j, "longest_stop_ns", g->longest_ns);
+    ct_json_number(j, "stops", g->stopped.stops);
+    ct_json_number(j, "stopped_ns", g->stopped.ns);
+    ct_json_number(j, "longest_stop_ns", g->stopped.longest_ns);
+    ct_json_number(j, "changed_hooks", g->stopped.hooks);
+    ct_json_number(j, "most_hooks_in_a_stop", g->stopped.most_hooks);
     ct_json_begin(j, "functions", '[');
     for (uint32_t i = 0; i < g->places.count && i < b->count; i++)
         if (g->places.at[i].changed)

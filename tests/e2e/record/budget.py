@@ -69,6 +69,23 @@ __attribute__((noipa)) unsigned plugin_middle(unsigned x) {
 """
 
 
+# Many functions that cost the same, each too much.
+MANY = 400
+MOST_IN_A_STOP = 128  # CT_BUDGET_STOP_HOOKS
+MOST_LOOKS = 4  # CT_BUDGET_LOOKS: 200 ms
+
+
+def many_source():
+    """The same program, whose middle calls many leaves."""
+    leaves = "".join("__attribute__((noipa)) unsigned leaf%d(unsigned x) { return x * %du + 1; }\n" % (i, 2 * i + 3)
+                     for i in range(MANY))
+    calls = "".join("    x = leaf%d(x);\n" % i for i in range(MANY))
+    loop = "    for (int i = 0; i < 200; i++) x = leaf(x);\n"
+    assert loop in HOT
+    return HOT.replace(loop, calls).replace("__attribute__((noipa)) unsigned middle",
+                                            leaves + "__attribute__((noipa)) unsigned middle")
+
+
 class Budget(session_case.SessionCase):
     def setUp(self):
         super().setUp()
@@ -146,6 +163,29 @@ class Budget(session_case.SessionCase):
         self.assertLessEqual(budget["stops"], length / 2e8 + 1)
         self.assertLessEqual(budget["stopped_ns"] - budget["longest_stop_ns"], length / 100)
 
+    def check_changes(self):
+        """No change of load is answered after more looks than pass in 200 ms, and no stop has more work than it may."""
+        budget = self.manifest()["budget"]
+        for change in budget["changes"]:
+            if change["out"]:
+                self.assertLessEqual(change["looks"], MOST_LOOKS)
+        self.assertLessEqual(budget["most_hooks_in_a_stop"], MOST_IN_A_STOP)
+        self.assertGreaterEqual(budget["changed_hooks"], budget["most_hooks_in_a_stop"])
+
+    def test_many_leaves(self):
+        """Hundreds of functions are switched off at once, and their bytes change in several short stops."""
+        self.program = self.build("many", many_source(), "-ldl")
+        process, _ = self.spawn("--budget", "5%")
+
+        def changed():
+            return self.manifest().get("budget", {}).get("changed_hooks", 0)
+        recorder.wait_for("bytes of many functions are back", lambda: changed() > MANY * 3 // 4)
+        self.finish(process)
+        self.assertGreater(self.manifest()["budget"]["most_hooks_in_a_stop"], 1)
+        self.assertGreaterEqual(self.manifest()["budget"]["stops"], 3)
+        self.check_changes()
+        self.check_stops()
+
     def test_hot_leaf(self):
         process, pid = self.spawn("--budget", "5%")
         self.wait_left_out(pid)
@@ -167,6 +207,7 @@ class Budget(session_case.SessionCase):
         self.assertRegex(self.run_command("report"), r"> [\d.,]+ ?[kM]? calls, left out from [\d.]+ .*: leaf")
         self.check_selected()
         self.check_stops()
+        self.check_changes()
         self.assertIn("5 % of the program's CPU time", self.run_command("info"))
         self.assertIn("left out", self.run_command("info"))
         verify = subprocess.run([session_case.CONTRAIL, "verify", self.session()], capture_output=True, text=True)
