@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define CT_BOOT_MAGIC   0x544f4f42u /* "BOOT" */
-#define CT_BOOT_VERSION 5u
+#define CT_BOOT_VERSION 6u
 
 struct ct_boot_thread {
     int32_t tid; /* as the thread sees it */
@@ -48,7 +48,8 @@ struct ct_boot_code {
 /* Fault handlers that are called through the agent (hook/fault.h). */
 struct ct_boot_faults {
     uint64_t entry;                     /* what the kernel has in place of them */
-    uint64_t handlers[CT_BOOT_SIGNALS]; /* the program's handlers, by signal */
+    uint64_t handlers[CT_BOOT_SIGNALS]; /* the program's handlers, by signal; 0: the kernel's own action */
+    uint32_t changed[CT_BOOT_SIGNALS];  /* flags in which the kernel's action differs from the program's */
     uint64_t room[4];                   /* for an action that goes to the kernel or comes from it */
 };
 

@@ -63,7 +63,8 @@ enum ct_script_asks {
     CT_SCRIPT_ASKS_CALLBACK = 3,
     CT_SCRIPT_ASKS_CALLOUT = 4,
     CT_SCRIPT_ASKS_PROBE = 5,
-    CT_SCRIPT_ASKS_TRANSFORM = 6
+    CT_SCRIPT_ASKS_TRANSFORM = 6,
+    CT_SCRIPT_ASKS_EXCEPTION = 7 /* id: enum ct_script_operation */
 };
 
 struct ct_script_slot {
@@ -77,6 +78,7 @@ struct ct_script_slot {
     uint32_t depth;
     uint32_t parent; /* slot of the running work that has led here, from 1; 0: none */
     uint32_t cpu_words;
+    uint32_t changed, reserved; /* controller: is the answer not just to go on? */
     uint64_t call, function, return_address, address, fault;
     uint64_t vectors, vectors_size;
     uint64_t block;                    /* the thread's block */
@@ -92,7 +94,8 @@ struct ct_script_shared {
     uint64_t limit_counts; /* of the CPU counter: for how long a thread waits */
     uint64_t spin_counts;  /* for how long it looks before it sleeps */
     uint32_t waiters;      /* threads of the controller that wait for the bell */
-    uint32_t reserved1[7];
+    uint32_t faults;       /* faults become requests, once they are watched */
+    uint32_t reserved1[6];
     /* agent */
     uint32_t bell;    /* counts news; a futex of the controller */
     uint32_t working; /* slots in WORKING */
@@ -101,7 +104,7 @@ struct ct_script_shared {
     uint32_t worker;                       /* slot of the worker, from 1; 0: there is none */
     int32_t worker_error;                  /* what pthread_create has returned */
     /* agent, before the first hook: its functions */
-    uint64_t on_enter, on_leave, callback_entry, make_worker;
+    uint64_t on_enter, on_leave, callback_entry, make_worker, watch_faults;
     struct ct_script_slot slots[CT_SCRIPT_SLOTS];
 };
 

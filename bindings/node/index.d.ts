@@ -307,8 +307,10 @@ export interface ExceptionDetails {
   type: string;
   signal: number;
   address: NativePointer;
-  memory?: {operation: string; address: NativePointer};
+  memory?: {operation: 'read' | 'write' | 'execute'; address: NativePointer};
   context: any;
+  /** The kernel's `ucontext` of the signal. */
+  nativeContext: NativePointer;
 }
 export interface Process {
   readonly id: number;

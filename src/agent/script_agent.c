@@ -8,6 +8,7 @@
 #include "agent/script_agent.h"
 #include "agent/agent_lane.h"
 #include "agent/script_stalk.h"
+#include "hook/fault.h"
 #include "os/os.h"
 #include "os/thread.h"
 
@@ -17,6 +18,7 @@
 
 static struct ct_script_shared *shared;
 static struct ct_runtime *runtime;
+static uint64_t image, image_size;   /* our code */
 struct ct_vectors ct_script_vectors; /* what callbacks save (script_call_<isa>.S) */
 
 static bool is_open(void) {
@@ -233,12 +235,17 @@ static void fill(struct ct_script_slot *slot, struct ct_block *b, uint32_t kind,
 /* What a request is about, beside the registers. */
 struct subject {
     uint32_t kind, id, depth;
-    uint64_t call, function, return_address, address;
+    uint64_t call, function, return_address, address, fault;
 };
 
-/* Returns the number of the request; 0: there was none. *answered: not too late. */
-static uint64_t ask(struct ct_block *b, struct ct_cpu_context *cpu, const struct subject *s, bool *answered) {
-    *answered = false;
+struct reply {
+    bool answered; /* not too late */
+    bool changed;
+};
+
+/* Returns the number of the request; 0: there was none. */
+static uint64_t ask(struct ct_block *b, struct ct_cpu_context *cpu, const struct subject *s, struct reply *reply) {
+    reply->answered = reply->changed = false;
     if (!is_open())
         return 0;
     uint64_t mask = ct_block_mask(b);
@@ -255,9 +262,11 @@ static uint64_t ask(struct ct_block *b, struct ct_cpu_context *cpu, const struct
         slot->function = s->function;
         slot->return_address = s->return_address;
         slot->address = s->address;
+        slot->fault = s->fault;
         post(slot);
-        *answered = wait_for_answer(b, slot, word, true, &mask);
-        if (*answered) {
+        reply->answered = wait_for_answer(b, slot, word, true, &mask);
+        if (reply->answered) {
+            reply->changed = slot->changed;
             copy_words((uint64_t *)cpu, slot->cpu, ct_script_cpu_words);
             __atomic_store_n(&slot->state, CT_ASK_WORD(word, CT_ASK_FREE), __ATOMIC_RELEASE);
         }
@@ -271,8 +280,8 @@ static void on_hook(struct ct_cpu_context *cpu, struct ct_hook_call *call, uint3
     struct ct_block *b = ct_block_found();
     const struct subject s = {
         kind, call->hook, call->depth, call->data, (uint64_t)call->function, (uint64_t)call->return_address};
-    bool answered;
-    uint64_t number = ask(b, cpu, &s, &answered);
+    struct reply reply;
+    uint64_t number = ask(b, cpu, &s, &reply);
     if (!call->data)
         call->data = number;
 }
@@ -288,32 +297,62 @@ static void on_leave(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
 bool ct_script_ask(struct ct_cpu_context *cpu, uint32_t kind, uint32_t id, uint64_t address) {
     struct ct_block *b = ct_block_found();
     const struct subject s = {.kind = kind, .id = id, .function = address, .address = address};
-    bool answered;
-    (void)ask(b, cpu, &s, &answered);
-    return answered;
+    struct reply reply;
+    (void)ask(b, cpu, &s, &reply);
+    return reply.answered;
 }
 
-/* ---- functions of ours that the program calls ---- */
+/* ---- functions of ours that the program or the kernel calls ---- */
+
+/* Our own calls are not seen meanwhile. */
+static struct reply ask_guarded(struct ct_block *b, struct ct_cpu_context *cpu, const struct subject *s) {
+    bool guarded = b->attention & CT_ATTENTION_GUARD;
+    uint64_t guard = b->guard_sp;
+    struct reply reply;
+    b->guard_sp = (uint64_t)&reply;
+    ct_block_attend(b, CT_ATTENTION_GUARD);
+    (void)ask(b, cpu, s, &reply);
+    b->guard_sp = guard;
+    if (!guarded)
+        ct_block_unattend(b, CT_ATTENTION_GUARD);
+    return reply;
+}
 
 /* The result is 0 when nobody serves it. */
 void ct_script_on_callback(struct ct_cpu_context *cpu, uint64_t id) {
     struct ct_block *b = ct_block_current();
-    if (!b || b->detached) {
-        ct_cpu_set_return_value(cpu, 0);
-        return;
-    }
-    bool guarded = b->attention & CT_ATTENTION_GUARD, answered;
-    uint64_t guard = b->guard_sp, slot = ct_cpu_sp(cpu);
     const struct subject s = {
         .kind = CT_SCRIPT_ASKS_CALLBACK, .id = (uint32_t)id, .return_address = ct_script_callback_return(cpu)};
-    b->guard_sp = (uint64_t)&slot;
-    ct_block_attend(b, CT_ATTENTION_GUARD);
-    (void)ask(b, cpu, &s, &answered);
-    if (!answered)
+    if (!b || b->detached || !ask_guarded(b, cpu, &s).answered)
         ct_cpu_set_return_value(cpu, 0);
-    b->guard_sp = guard;
-    if (!guarded)
-        ct_block_unattend(b, CT_ATTENTION_GUARD);
+}
+
+/* The child of a vfork has its parent's memory, but is another process. */
+static bool on_fault(struct ct_fault *fault) {
+    uint64_t words[CT_SCRIPT_CPU_WORDS + 2]; /* room for a saved context */
+    struct ct_cpu_context *cpu = (struct ct_cpu_context *)words;
+    enum ct_fault_operation operation = 0;
+    struct subject s = {.kind = CT_SCRIPT_ASKS_EXCEPTION, .fault = fault->signal};
+    if (!__atomic_load_n(&shared->faults, __ATOMIC_ACQUIRE) || fault->state.pc - image < image_size ||
+        (!ct_os_is_silent() && ct_os_getpid() != runtime->pid))
+        return false;
+    struct ct_block *b = ct_block_current();
+    if (!b || b->detached)
+        return false;
+    if (ct_fault_access(fault, &s.address, &operation))
+        s.id = operation;
+    s.return_address = (uint64_t)fault->context;
+    ct_fault_store(&fault->state, cpu);
+    ct_script_cpu_set_vectors(cpu, ct_fault_context_vectors(fault->context));
+    bool settled = ask_guarded(b, cpu, &s).changed;
+    if (settled)
+        ct_fault_load(cpu, &fault->state);
+    return settled;
+}
+
+/* Called from outside, while every thread is stopped. */
+static uint64_t watch_faults(void) {
+    return (uint64_t)(int64_t)ct_fault_watch(on_fault);
 }
 
 /* ---- the worker ---- */
@@ -410,6 +449,9 @@ uint64_t ct_script_agent_run(struct ct_boot *boot) {
     shared->on_leave = (uint64_t)&on_leave;
     shared->callback_entry = (uint64_t)&ct_script_callback_entry;
     shared->make_worker = (uint64_t)&make_worker;
+    shared->watch_faults = (uint64_t)&watch_faults;
+    image = boot->image;
+    image_size = boot->text_size;
     runtime = (struct ct_runtime *)boot->runtime;
     runtime->reports_stacks = 0; /* nobody reads the lane */
     ct_script_vectors = runtime->vectors;

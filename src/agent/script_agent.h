@@ -21,6 +21,7 @@ bool ct_script_ask(struct ct_cpu_context *cpu, uint32_t kind, uint32_t id, uint6
 extern const uint32_t ct_script_cpu_words;
 /* Address of the saved vector registers; 0: they were not saved. */
 uint64_t ct_script_cpu_vectors(const struct ct_cpu_context *cpu);
+void ct_script_cpu_set_vectors(struct ct_cpu_context *cpu, uint64_t vectors);
 /* Where a callback returns to: on entry, as the caller left it. */
 uint64_t ct_script_callback_return(const struct ct_cpu_context *cpu);
 /* What thunks of callbacks jump to, with the callback's number on the stack; it calls the second. */

@@ -8,6 +8,10 @@ uint64_t ct_script_cpu_vectors(const struct ct_cpu_context *cpu) {
     return (uint64_t)((const struct ct_cpu_a64 *)cpu)->vector;
 }
 
+void ct_script_cpu_set_vectors(struct ct_cpu_context *cpu, uint64_t vectors) {
+    ((struct ct_cpu_a64 *)cpu)->vector = (struct ct_vectors_a64 *)vectors;
+}
+
 void ct_script_call(struct ct_script_work *work) {
     work->result = (uint64_t)-38; /* ENOSYS */
 }

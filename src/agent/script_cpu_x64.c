@@ -8,6 +8,10 @@ uint64_t ct_script_cpu_vectors(const struct ct_cpu_context *cpu) {
     return (uint64_t)((const struct ct_cpu_x64 *)cpu)->vector;
 }
 
+void ct_script_cpu_set_vectors(struct ct_cpu_context *cpu, uint64_t vectors) {
+    ((struct ct_cpu_x64 *)cpu)->vector = (void *)vectors;
+}
+
 uint64_t ct_script_callback_return(const struct ct_cpu_context *cpu) {
     return *(const uint64_t *)ct_cpu_sp(cpu);
 }

@@ -386,12 +386,23 @@ static uint64_t run_command(uint64_t command) {
     return (uint64_t)(int64_t)s->status;
 }
 
+_Static_assert(sizeof(struct stalk_action) == sizeof(struct ct_os_action), "the kernel's");
+
+static int signal_action(int signal, const struct ct_os_action *action, struct ct_os_action *old) {
+    if (!ct_stalk_signals_kept())
+        return ct_os_signal_action(signal, action, old);
+    int64_t result =
+        ct_stalk_sigaction((uint64_t)signal, (const struct stalk_action *)action, (struct stalk_action *)old);
+    return result ? CT_ERR_SYSTEM : CT_OK;
+}
+
 void ct_script_stalk_open(struct ct_script_shared *shared, const struct ct_boot *boot) {
     agent.bell = shared;
     agent.shared = (struct ct_script_stalk *)((uint64_t)shared + CT_SCRIPT_STALK_AT);
     agent.shared->run = (uint64_t)&run_command;
     agent.runtime = (struct ct_runtime *)boot->runtime;
     agent.runtime->go_through = go_through;
+    agent.runtime->signal_action = signal_action;
     agent.pid = boot->pid;
     agent.image = boot->image;
     agent.image_end = boot->image + boot->text_size;

@@ -13,6 +13,10 @@
  * know. Handlers that are already there are taken over when we come (ct_fault_take); later ones come through sigaction,
  * which is a service. When the program asks for its handlers, it gets its own.
  *
+ * A listener (ct_fault_watch) sees faults before the program does, with the program's registers. Then the kernel gets our
+ * entry in place of its own action too, which ends the process: the program sees that none is installed, and dies of the
+ * signal all the same, unless the listener says that it goes on.
+ *
  * Freestanding. Owner of the table of handlers: the thread that calls sigaction. A program that races with itself may
  * see the other thread's handler. */
 #ifndef CT_HOOK_FAULT_H
@@ -23,6 +27,8 @@
 
 /* SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV */
 #define CT_FAULT_SIGNALS (1u << 4 | 1u << 5 | 1u << 7 | 1u << 8 | 1u << 11)
+/* The same and SIGABRT: what a listener sees. */
+#define CT_FAULT_WATCHED (CT_FAULT_SIGNALS | 1u << 6)
 
 /* How the process that had the fault is read. */
 struct ct_fault_world {
@@ -56,6 +62,21 @@ uint64_t ct_fault_unrecorded(const struct ct_fault_state *state);
 
 /* ---- in the process itself ---- */
 
+struct ct_fault_context;
+
+struct ct_fault {
+    uint64_t signal;
+    const uint64_t *info;             /* the kernel's struct siginfo */
+    struct ct_fault_context *context; /* of the signal frame */
+    struct ct_fault_state state;      /* the program's registers */
+};
+/* True: the thread goes on with `state` as the listener has left it. */
+typedef bool ct_fault_listener(struct ct_fault *fault);
+
+/* What a fault of memory was about: false: it was not about memory. */
+enum ct_fault_operation { CT_FAULT_READ = 1, CT_FAULT_WRITE, CT_FAULT_EXECUTE };
+bool ct_fault_access(const struct ct_fault *fault, uint64_t *address, enum ct_fault_operation *operation);
+
 /* Where the kernel goes, and the program's handlers by signal; the rest is room to read and write actions from outside
  * (abi/boot_abi.h). */
 extern struct ct_boot_faults ct_fault_table;
@@ -66,13 +87,23 @@ void ct_fault_take(struct ct_runtime *rt);
  * the table belongs to this process, which may change it. */
 void ct_fault_sigaction(bool own_table, uint64_t signal, uint64_t *new_action, uint64_t *old_action);
 
+/* From now on the listener sees faults first, until the handlers are given back. No thread may be about to call
+ * sigaction. Signals that the program ignores are left alone: it may execute another program, which would ignore them
+ * too. */
+int ct_fault_watch(ct_fault_listener *listener);
+
 /* fault_context_<isa>.c: the kernel's struct ucontext. */
-struct ct_fault_context;
 void ct_fault_context_load(const struct ct_fault_context *context, struct ct_fault_state *state);
 void ct_fault_context_store(struct ct_fault_context *context, const struct ct_fault_state *state);
 uint64_t *ct_fault_context_pc(struct ct_fault_context *context);
 /* That of the handler whose frame has this slot. */
 struct ct_fault_context *ct_fault_context_at(uint64_t slot);
+/* The frame's return unblocks the signal. */
+void ct_fault_context_unblock(struct ct_fault_context *context, uint64_t signal);
+/* Its vector registers, as struct ct_cpu_context has them; 0: in another form. */
+uint64_t ct_fault_context_vectors(const struct ct_fault_context *context);
+/* What the kernel needs to return from a handler, where programs bring it themselves; 0: nothing. */
+uint64_t ct_fault_restorer(void);
 /* Did our own use of the stack cause the fault? */
 bool ct_fault_is_stack_end(const struct ct_fault_context *context, const struct ct_fault_state *state);
 

@@ -10,6 +10,7 @@ struct ct_fault_context {
     uint64_t unused[16];
     uint64_t fault_address;
     uint64_t x[31], sp, pc, pstate;
+    uint8_t records[4096] __attribute__((aligned(16))); /* each begins with its number and size */
 };
 
 void ct_fault_context_load(const struct ct_fault_context *c, struct ct_fault_state *state) {
@@ -41,4 +42,43 @@ struct ct_fault_context *ct_fault_context_at(uint64_t slot) {
 /* The kernel reports the address for faults of memory only; else it is 0, or an older one. */
 bool ct_fault_is_stack_end(const struct ct_fault_context *c, const struct ct_fault_state *s) {
     return c->fault_address < s->gpr[SP] && s->gpr[SP] - c->fault_address < STUB_STACK;
+}
+
+void ct_fault_context_unblock(struct ct_fault_context *c, uint64_t signal) {
+    c->mask &= ~(1ull << (signal - 1));
+}
+
+uint64_t ct_fault_context_vectors(const struct ct_fault_context *c) {
+    (void)c;
+    return 0;
+}
+
+/* The record with the exception syndrome; 0: there is none. */
+static uint64_t syndrome(const struct ct_fault_context *c) {
+    enum { ESR_RECORD = 0x45535201 };
+    for (size_t at = 0; at + 16 <= sizeof c->records;) {
+        const uint32_t *record = (const uint32_t *)(c->records + at);
+        if (record[0] == ESR_RECORD)
+            return *(const uint64_t *)(record + 2);
+        if (!record[0] || record[1] < 16)
+            return 0;
+        at += record[1];
+    }
+    return 0;
+}
+
+bool ct_fault_access(const struct ct_fault *f, uint64_t *address, enum ct_fault_operation *operation) {
+    enum { SIGBUS_ = 7, SIGSEGV_ = 11, ADDRESS = 2, CLASS = 26, FETCH = 0x20, FETCH_SAME = 0x21, WRITES = 1 << 6 };
+    if (f->signal != SIGBUS_ && f->signal != SIGSEGV_)
+        return false;
+    uint64_t esr = syndrome(f->context), class = esr >> CLASS & 0x3f;
+    *address = f->info[ADDRESS];
+    *operation = class == FETCH || class == FETCH_SAME ? CT_FAULT_EXECUTE
+                 : esr & WRITES                        ? CT_FAULT_WRITE
+                                                       : CT_FAULT_READ;
+    return true;
+}
+
+uint64_t ct_fault_restorer(void) {
+    return 0; /* the kernel's own code */
 }

@@ -5,13 +5,13 @@
 _Static_assert(CT_STUB_NUMBER == CT_STUB_RESUME + 7 && CT_STUB_BODY == CT_STUB_NUMBER + 4,
                "ct_fault_stub: a jump of 5 bytes and 2 of padding, then the number");
 
-enum { PAGE_FAULT = 14, STUB_STACK = 1024 };
+enum { PAGE_FAULT = 14, STUB_STACK = 1024, ERROR_WRITE = 2, ERROR_FETCH = 16 };
 
 /* The kernel's struct ucontext, as far as it matters. */
 struct ct_fault_context {
     uint64_t flags, link, stack[3];
     uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
-    uint64_t segments, error, trap, oldmask, cr2;
+    uint64_t segments, error, trap, oldmask, cr2, vectors, reserved[8], mask;
 };
 
 static void exchange_registers(struct ct_fault_context *c, struct ct_fault_state *s, bool write) {
@@ -53,4 +53,33 @@ struct ct_fault_context *ct_fault_context_at(uint64_t slot) {
 bool ct_fault_is_stack_end(const struct ct_fault_context *c, const struct ct_fault_state *s) {
     enum { RSP = 4 };
     return c->trap == PAGE_FAULT && c->cr2 < s->gpr[RSP] && s->gpr[RSP] - c->cr2 < STUB_STACK;
+}
+
+void ct_fault_context_unblock(struct ct_fault_context *c, uint64_t signal) {
+    c->mask &= ~(1ull << (signal - 1));
+}
+
+uint64_t ct_fault_context_vectors(const struct ct_fault_context *c) {
+    return c->vectors;
+}
+
+/* An address that no memory can have is a general protection fault: the machine does not say which, nor what for. */
+bool ct_fault_access(const struct ct_fault *f, uint64_t *address, enum ct_fault_operation *operation) {
+    enum { SIGBUS_ = 7, SIGSEGV_ = 11, ADDRESS = 2 };
+    const struct ct_fault_context *c = f->context;
+    if (f->signal != SIGBUS_ && f->signal != SIGSEGV_)
+        return false;
+    bool known = c->trap == PAGE_FAULT;
+    *address = known ? c->cr2 : f->info[ADDRESS];
+    *operation = !known                   ? CT_FAULT_READ
+                 : c->error & ERROR_FETCH ? CT_FAULT_EXECUTE
+                 : c->error & ERROR_WRITE ? CT_FAULT_WRITE
+                                          : CT_FAULT_READ;
+    return true;
+}
+
+extern const uint8_t ct_fault_restore[] __attribute__((visibility("hidden"))); /* fault_entry_x64.S */
+
+uint64_t ct_fault_restorer(void) {
+    return (uint64_t)ct_fault_restore;
 }

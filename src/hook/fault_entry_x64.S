@@ -27,6 +27,15 @@ ct_fault_entry:
     jmp *%r11
 1:  ret
 
+/* rt_sigreturn, for programs that have not said how their handlers return. */
+    .globl ct_fault_restore
+    .hidden ct_fault_restore
+    .balign 16
+ct_fault_restore:
+    mov $15, %eax
+    syscall
+    ud2
+
 /* What a shadow entry needs of a stub: an address to know it by, a place to return to, and a number. */
     .globl ct_fault_stub
     .hidden ct_fault_stub

@@ -262,6 +262,8 @@ struct ct_runtime {
     uint64_t (*get_cfa)(void *context);
     /* Where a thread goes that was to go on at `to` after a callback. */
     uint64_t (*go_through)(struct ct_block *b, uint64_t to);
+    /* rt_sigaction where not the kernel but the Stalker knows the program's actions; NULL: the kernel does */
+    int (*signal_action)(int signal, const struct ct_os_action *action, struct ct_os_action *old);
     /* Functions of the program that code of ours has called, and that have not returned: our memory must stay. */
     uint32_t inside;
 };

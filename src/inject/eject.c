@@ -17,6 +17,7 @@
 #define MAX_PATCHES (1u << 21)
 #define MAX_REGIONS 65536u
 #define MAX_CODES   65536u
+#define RESTORER    0x04000000u /* SA_RESTORER */
 
 /* ---- finding ---- */
 
@@ -267,10 +268,13 @@ static int restore_handlers(struct ct_ejection *e) {
     if (!e->boot.faults || ct_remote_read(e->remote, e->boot.faults, &faults, sizeof faults))
         return 0;
     for (int signal = 1; signal < CT_BOOT_SIGNALS; signal++) {
-        if (!(CT_FAULT_SIGNALS >> signal & 1) || call_sigaction(e, signal, 0, room) ||
+        if (!(CT_FAULT_WATCHED >> signal & 1) || call_sigaction(e, signal, 0, room) ||
             ct_remote_read(e->remote, room, now, sizeof now) || !faults.entry || now[0] != faults.entry)
             continue;
         now[0] = faults.handlers[signal];
+        now[1] ^= faults.changed[signal];
+        if (faults.changed[signal] & RESTORER)
+            now[2] = 0;
         int status = ct_remote_write(e->remote, room, now, sizeof now);
         if (!status)
             status = call_sigaction(e, signal, room, 0);

@@ -54,6 +54,8 @@ struct ct_os_action {
 };
 /* rt_sigaction; either may be NULL. 0: success. */
 int ct_os_signal_action(int signal, const struct ct_os_action *action, struct ct_os_action *old);
+/* Sends the calling thread a signal as it has come: with its siginfo. */
+void ct_os_signal_again(int signal, const void *info);
 
 /* The frame of a signal handler that has not returned: where the interrupted code continues. */
 struct ct_os_signal_frame {

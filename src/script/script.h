@@ -211,7 +211,7 @@ enum ct_script_kind {
     CT_SCRIPT_CALLOUT = 4,   /* of a transformed block; id: the callout's */
     CT_SCRIPT_PROBE = 5,     /* id: the call probe's */
     CT_SCRIPT_TRANSFORM = 6, /* a block is to be translated; ct_script_block has it */
-    CT_SCRIPT_EXCEPTION = 7, /* a fault; `fault` has the signal, `address` where */
+    CT_SCRIPT_EXCEPTION = 7, /* ct_script_watch_faults: an answer with changes: the thread goes on with them */
     CT_SCRIPT_EVENTS = 8,    /* no thread waits; ct_script_events takes them */
     CT_SCRIPT_GONE = 9,      /* no thread waits: the process has ended, or executes another program. Once, and last */
 };
@@ -226,9 +226,9 @@ struct ct_script_request {
     uint64_t ticket; /* of this request: an answer with an old one is refused */
     uint64_t call;   /* ENTER and LEAVE of one call have the same number, which no other open call has */
     uint64_t function, return_address;
-    uint64_t address, fault;
-    uint64_t vectors;      /* address of the saved vector registers in the target (XSAVE image), while it waits */
-    uint64_t vectors_size; /* 0: they were not saved */
+    uint64_t fault, address; /* EXCEPTION: the signal, and the memory that was accessed; id: enum ct_script_operation */
+    uint64_t vectors;        /* address of the saved vector registers in the target (XSAVE image), while it waits */
+    uint64_t vectors_size;   /* 0: they were not saved */
     struct {
         uint64_t gpr[16];  /* x86_64: as struct ct_cpu_x64. arm64: x0 to x15 */
         uint64_t more[16]; /* arm64: x16 to x28, fp, lr, sp */
@@ -253,6 +253,17 @@ int ct_script_extend(struct ct_script *s, const struct ct_script_request *reques
 /* Vector register n of a waiting thread: 16 bytes (xmm; v of arm64). Written ones take effect with the answer. */
 int ct_script_read_vector(struct ct_script *s, const struct ct_script_request *request, unsigned n, void *bytes);
 int ct_script_write_vector(struct ct_script *s, const struct ct_script_request *request, unsigned n, const void *bytes);
+
+/* ---- faults ---- */
+
+enum ct_script_operation { CT_SCRIPT_NO_MEMORY, CT_SCRIPT_READS, CT_SCRIPT_WRITES, CT_SCRIPT_EXECUTES };
+
+/* From now on SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP and SIGABRT of any thread become requests of kind EXCEPTION (or,
+ * `on` false, no longer), before the program's own handlers or the kernel see them. `return_address` is the address of
+ * the kernel's struct ucontext. The program sees its own actions as before. Not seen: signals that the program ignores,
+ * and those of threads that block them. The process is stopped for a moment. CT_ERR_UNSUPPORTED: its sigaction is not
+ * known. */
+int ct_script_watch_faults(struct ct_script *s, bool on);
 
 /* ---- work ---- */
 

@@ -60,6 +60,7 @@ struct ct_script {
     pthread_mutex_t worker; /* held by whoever makes the worker, or gives it work */
     uint64_t worker_stack;  /* for the call of pthread_create */
     bool worker_asked;
+    bool watches_faults;
     uint64_t thunks; /* memory for callbacks: how many are used, and where the last page is */
     uint32_t thunk_count;
     uint32_t taken[CT_SCRIPT_SLOTS];   /* word of the request that was taken last; under `slots` */

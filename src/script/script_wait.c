@@ -208,6 +208,7 @@ int ct_script_answer(struct ct_script *s, const struct ct_script_request *reques
         return ct_script_fail(s, CT_ERR_INVALID_ARGUMENT, "no thread waits for this answer");
     if (!ct_script_begin_answer(slot, word))
         return too_late(s);
+    slot->changed = changed;
     if (changed)
         write_cpu(slot, request);
     return ct_script_end_answer(slot, word, CT_ASK_ANSWERED) ? too_late(s) : 0;

@@ -188,6 +188,10 @@ void ct_stalk_signals_end(void) {
     restore_handlers();
 }
 
+bool ct_stalk_signals_kept(void) {
+    return __atomic_load_n(&users, __ATOMIC_ACQUIRE) != 0;
+}
+
 void ct_stalk_signals_in_child(void) {
     users = 1;
     ct_stalk_underway = giving_back = 0;

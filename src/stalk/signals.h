@@ -31,6 +31,8 @@ extern uint32_t ct_stalk_signals_taken;
 void ct_stalk_signals_give_back(void);
 /* Is a thread restoring the handlers? A thread that takes them waits for this, so the former must not be stopped. */
 bool ct_stalk_signals_going_back(void);
+/* Are the program's actions in our table? */
+bool ct_stalk_signals_kept(void);
 /* The child of a fork has one followed thread. */
 void ct_stalk_signals_in_child(void);
 /* All signals are blocked; *mask is the mask before that. */

@@ -359,6 +359,15 @@ static napi_value set_timeout(napi_env env, napi_callback_info info) {
     return call.failed ? NULL : ct_node_done(&call, target, ct_script_set_timeout(target->script, ms));
 }
 
+/* watchFaults(target, on) */
+static napi_value watch_faults(napi_env env, napi_callback_info info) {
+    struct ct_node_call call;
+    ct_node_begin(&call, env, info);
+    struct ct_node_target *target = ct_node_take_target(&call);
+    bool on = ct_node_take_bool(&call);
+    return call.failed ? NULL : ct_node_done(&call, target, ct_script_watch_faults(target->script, on));
+}
+
 /* close(target): nothing of ours stays in it. Not while one of its functions is under way. */
 static napi_value close_it(napi_env env, napi_callback_info info) {
     struct ct_node_call call;
@@ -404,9 +413,11 @@ static napi_value state(napi_env env, napi_callback_info info) {
 
 void ct_node_add_target(napi_env env, napi_value exports) {
     const struct ct_node_function functions[] = {
-        {"attach", attach},    {"spawn", spawn},    {"start", start}, {"pump", pump},
-        {"resume", resume},    {"close", close_it}, {"state", state}, {"setTimeout", set_timeout},
-        {"error", last_error},
+        {"attach", attach},    {"spawn", spawn},
+        {"start", start},      {"pump", pump},
+        {"resume", resume},    {"close", close_it},
+        {"state", state},      {"setTimeout", set_timeout},
+        {"error", last_error}, {"watchFaults", watch_faults},
     };
     ct_node_add(env, exports, functions, CT_NODE_COUNT(functions));
     ct_node_add_lists(env, exports);

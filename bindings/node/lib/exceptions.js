@@ -5,7 +5,8 @@
 const {Registers} = require('./cpu');
 
 const TYPES = {4: 'illegal-instruction', 5: 'breakpoint', 6: 'abort', 7: 'access-violation', 8: 'arithmetic',
-  11: 'access-violation', 31: 'system'};
+  11: 'access-violation'};
+const OPERATIONS = [null, 'read', 'write', 'execute']; /* enum ct_script_operation */
 
 function makeExceptionHandler(session) {
   let handler = null;
@@ -24,10 +25,12 @@ function makeExceptionHandler(session) {
       const address = new session.NativePointer(registers.get('pc'));
       const details = {
         type: TYPES[signal] ?? 'system', signal, address,
-        context: new session.CpuContext(registers), nativeContext: session.api.NULL,
-        ...(TYPES[signal] === 'access-violation'
-          ? {memory: {operation: 'read', address: new session.NativePointer(request.u64('address'))}} : {}),
+        context: new session.CpuContext(registers),
+        nativeContext: new session.NativePointer(request.u64('return_address')),
       };
+      const operation = OPERATIONS[request.u32('id')];
+      if (operation)
+        details.memory = {operation, address: new session.NativePointer(request.u64('address'))};
       registers.changed = false;
       const handled = handler ? session.guard(() => handler(details)) === true : false;
       registers.changed = handled;

@@ -94,8 +94,6 @@ class Target {
   }
 
   watchFaults(on) {
-    if (!this.#native.watchFaults)
-      throw new Error('faults of the target cannot be handled by a script yet');
     this.#native.watchFaults(this.#handle, on);
   }
 

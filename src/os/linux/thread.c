@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calling thread on Linux, for any machine: signals, time. */
 #include "os/thread.h"
+#include "os/os.h"
 #include "syscall.h"
 
 #define SIG_BLOCK_   0
@@ -31,6 +32,10 @@ void ct_os_restore_signals(uint64_t mask) {
 
 int ct_os_signal_action(int signal, const struct ct_os_action *action, struct ct_os_action *old) {
     return syscall4(__NR_rt_sigaction, signal, action, old, 8) ? CT_ERR_SYSTEM : CT_OK;
+}
+
+void ct_os_signal_again(int signal, const void *info) {
+    (void)syscall4(__NR_rt_tgsigqueueinfo, ct_os_getpid(), ct_os_gettid(), signal, info);
 }
 
 bool ct_os_on_signal_stack(uint64_t *low, uint64_t *high) {
