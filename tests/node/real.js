@@ -112,7 +112,7 @@ const cases = {
   },
 
   async count_per_module() {
-    await withSample(['1000', '1'], (child) => {
+    await withSample(['1000000', '1'], (child) => {
       const {stdout, stderr} = attachedUntil(/sample[^]*libc|libc[^]*sample/, example('count-per-module'), child.pid);
       assert.match(stdout, /\d+ {2}sample/, stdout + stderr);
       assert.match(stdout, /\d+ {2}libc/, stdout + stderr);
@@ -120,7 +120,7 @@ const cases = {
   },
 
   async trace_thread() {
-    await withSample(['1000', '1'], (child) => {
+    await withSample(['1000000', '1'], (child) => {
       const {stdout, stderr} = attachedUntil(/\bstep\b/, example('trace-thread'), child.pid);
       assert.match(stdout, /thread \d+ \(sample\): [1-9]\d* calls/, stdout + stderr);
       assert.match(stdout, /\bstep\b/);
@@ -129,7 +129,7 @@ const cases = {
 
   async coverage() {
     const file = path.join(folder, 'run.drcov');
-    await withSample(['1000', '1'], (child) => {
+    await withSample(['1000000', '1'], (child) => {
       const {stdout, stderr} = attachedUntil(/[1-9]\d* blocks in/, example('coverage'), child.pid, {DRCOV: file});
       assert.match(stdout, /[1-9]\d* blocks in/, stdout + stderr);
     });
@@ -200,7 +200,7 @@ const cases = {
   async killed() {
     const script = write('hold', `Interceptor.attach(Process.mainModule.getSymbolByName('price'), {onEnter() {
       console.log('held'); const end = Date.now() + 5000; while (Date.now() < end); }});`);
-    await withSample(['2000', '5'], async (child, output) => {
+    await withSample(['1000000', '5'], async (child, output) => {
       const node = spawn(contrail, ['script', '--timeout', '30s', script, '-p', String(child.pid)],
         {stdio: ['ignore', 'pipe', 'inherit']});
       await new Promise((resolve) => node.stdout.once('data', resolve));
@@ -246,7 +246,7 @@ const cases = {
   async same_maps() {
     const script = write('leave', `Interceptor.attach(Process.mainModule.getSymbolByName('price'), {onEnter() {}});
       Memory.alloc(100); setTimeout(() => Contrail.detach(), 50);`);
-    await withSample(['2000', '5'], (child) => {
+    await withSample(['1000000', '5'], (child) => {
       const maps = () => fs.readFileSync(`/proc/${child.pid}/maps`, 'utf8');
       const before = maps();
       const {status, stderr} = attached(script, child.pid);
