@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults in many ways, for faults.js: faults WAY. Each line that it prints is the same with a script that only looks. */
+/* Faults in many ways, for faults.js: faults WAY. It prints the same with a script that only looks. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -93,7 +93,8 @@ static void on_fault(int signal, siginfo_t *info, void *context) {
     (void)context;
     sigaltstack(NULL, &stack);
     on_own_stack = (stack.ss_flags & SS_ONSTACK) != 0;
-    printf("handler: %d, code %d, address %d\n", signal, info->si_code, signal == SIGSEGV ? (int)(long)info->si_addr : 0);
+    printf("handler: %d, code %d, address %d\n", signal, info->si_code,
+           signal == SIGSEGV ? (int)(long)info->si_addr : 0);
     siglongjmp(back, signal);
 }
 
@@ -139,10 +140,10 @@ static void show(int signal, const char *when) {
     memset(&now, 0xee, sizeof now);
     sigaction(signal, NULL, &now);
     printf("%d %s: %s, flags 0x%x, blocks SIGTERM %d, restorer %d\n", signal, when,
-           now.sa_handler == SIG_DFL             ? "default"
-           : now.sa_handler == SIG_IGN           ? "ignored"
-           : now.sa_sigaction == on_fault        ? "ours"
-                                                 : "somebody's",
+           now.sa_handler == SIG_DFL      ? "default"
+           : now.sa_handler == SIG_IGN    ? "ignored"
+           : now.sa_sigaction == on_fault ? "ours"
+                                          : "somebody's",
            (unsigned)now.sa_flags, sigismember(&now.sa_mask, SIGTERM), GLIBC && now.sa_restorer != NULL);
 }
 

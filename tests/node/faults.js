@@ -73,8 +73,9 @@ const fixes = {
 const name = new NativeFunction(Module.findGlobalExportByName('getpid')
   ?? Process.mainModule.getSymbolByName('getpid'), 'int', []);
 Process.setExceptionHandler((details) => {
-  console.error(details.type, details.signal, details.memory?.operation, DebugSymbol.fromAddress(details.address).name,
-    name() === Process.id, Thread.backtrace(details.context).map(DebugSymbol.fromAddress).some((f) => f.name === 'main'));
+  const place = DebugSymbol.fromAddress(details.address).name;
+  console.error(details.type, details.signal, details.memory?.operation, place, name() === Process.id,
+    Thread.backtrace(details.context).map(DebugSymbol.fromAddress).some((f) => f.name === 'main'));
   fixes[details.type](details);
   return true;
 });`;

@@ -48,16 +48,22 @@ async function withSample(args, use) {
   }
 }
 
-function attached(script, pid, env = {}) {
-  return spawnSync(contrail, ['script', ...PATIENT, script, '-p', String(pid)],
-    {encoding: 'utf8', timeout: DEADLINE, env: {...process.env, ...env}});
+/* What the sample prints is read meanwhile, or it would wait for us. */
+async function attached(script, pid, env = {}) {
+  const child = spawn(contrail, ['script', ...PATIENT, script, '-p', String(pid)],
+    {stdio: ['ignore', 'pipe', 'pipe'], timeout: DEADLINE, env: {...process.env, ...env}});
+  const done = {stdout: '', stderr: ''};
+  for (const stream of ['stdout', 'stderr'])
+    child[stream].setEncoding('utf8').on('data', (text) => done[stream] += text);
+  done.status = await new Promise((resolve) => child.on('close', resolve));
+  return done;
 }
 
 /* The same for scripts that look for some time: on a slow machine there may be nothing to see, so they look again. */
-function attachedUntil(pattern, ...args) {
-  let done = attached(...args);
+async function attachedUntil(pattern, ...args) {
+  let done = await attached(...args);
   for (let again = 0; again < 5 && !pattern.test(done.stdout); again++)
-    done = attached(...args);
+    done = await attached(...args);
   return done;
 }
 
@@ -112,16 +118,17 @@ const cases = {
   },
 
   async count_per_module() {
-    await withSample(['1000000', '1'], (child) => {
-      const {stdout, stderr} = attachedUntil(/sample[^]*libc|libc[^]*sample/, example('count-per-module'), child.pid);
+    await withSample(['1000000', '1'], async (child) => {
+      const both = /sample[^]*libc|libc[^]*sample/;
+      const {stdout, stderr} = await attachedUntil(both, example('count-per-module'), child.pid);
       assert.match(stdout, /\d+ {2}sample/, stdout + stderr);
       assert.match(stdout, /\d+ {2}libc/, stdout + stderr);
     });
   },
 
   async trace_thread() {
-    await withSample(['1000000', '1'], (child) => {
-      const {stdout, stderr} = attachedUntil(/\bstep\b/, example('trace-thread'), child.pid);
+    await withSample(['1000000', '1'], async (child) => {
+      const {stdout, stderr} = await attachedUntil(/\bstep\b/, example('trace-thread'), child.pid);
       assert.match(stdout, /thread \d+ \(sample\): [1-9]\d* calls/, stdout + stderr);
       assert.match(stdout, /\bstep\b/);
     });
@@ -129,8 +136,8 @@ const cases = {
 
   async coverage() {
     const file = path.join(folder, 'run.drcov');
-    await withSample(['1000000', '1'], (child) => {
-      const {stdout, stderr} = attachedUntil(/[1-9]\d* blocks in/, example('coverage'), child.pid, {DRCOV: file});
+    await withSample(['1000000', '1'], async (child) => {
+      const {stdout, stderr} = await attachedUntil(/[1-9]\d* blocks in/, example('coverage'), child.pid, {DRCOV: file});
       assert.match(stdout, /[1-9]\d* blocks in/, stdout + stderr);
     });
     const data = fs.readFileSync(file);
@@ -192,7 +199,7 @@ const cases = {
     assert.equal(syntax.status, 1);
     assert.match(syntax.err, /SyntaxError/);
     assert.match(run(write('missing', '').slice(0, -3) + 'x', [sample, '1']).err, /there is no script/);
-    const gone = attached(write('empty', ''), 4194303);
+    const gone = await attached(write('empty', ''), 4194303);
     assert.equal(gone.status, 69, gone.stderr);
   },
 
@@ -211,7 +218,7 @@ const cases = {
       while (output().length === before && Date.now() < end)
         await new Promise((resolve) => setTimeout(resolve, 10));
       assert.ok(output().length > before, 'the program goes on');
-      const again = attached(write('again', 'console.log("in again"); Contrail.detach();'), child.pid);
+      const again = await attached(write('again', 'console.log("in again"); Contrail.detach();'), child.pid);
       assert.match(again.stdout, /in again/, again.stderr);
     });
   },
@@ -246,10 +253,10 @@ const cases = {
   async same_maps() {
     const script = write('leave', `Interceptor.attach(Process.mainModule.getSymbolByName('price'), {onEnter() {}});
       Memory.alloc(100); setTimeout(() => Contrail.detach(), 50);`);
-    await withSample(['1000000', '5'], (child) => {
+    await withSample(['1000000', '5'], async (child) => {
       const maps = () => fs.readFileSync(`/proc/${child.pid}/maps`, 'utf8');
       const before = maps();
-      const {status, stderr} = attached(script, child.pid);
+      const {status, stderr} = await attached(script, child.pid);
       assert.equal(status, 0, stderr);
       assert.equal(maps(), before);
     });
