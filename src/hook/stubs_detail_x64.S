@@ -16,40 +16,46 @@
 
 /* Makes the marks of this call or return, if a trigger waits for one; `value` is the function's return value, `slot`
  * the offset of S. Jumps when there is nothing to capture: this thread is not recorded, or the event has no number. */
-.macro CHECK_RULES value, slot, none
+.macro CHECK_RULES none
     mov BLOCK(CT_BLOCK_RULES), %rcx
     mov CT_NOTE_HOOK(%rsp), %edx
     test %rcx, %rcx
     jz \none
     cmpl $0, (%rcx, %rdx, 4)
-    je 6f
-    PUSH_REST
+    jne 61f
+62: cmpl $CT_TAG_STEP, CT_NOTE_TAG(%rsp)
+    jb \none
+.endm
+.macro CHECK_RULES_REST value, slot
+61: PUSH_REST
     lea 56(%rbp), %rdi
     mov 56+\value(%rbp), %rsi
     lea 56+\slot(%rbp), %rdx
     lea 8(%rbp), %rcx
     CALL_SLOW CT_BLOCK_FN_MARK
     POP_REST
-6:  cmpl $CT_TAG_STEP, CT_NOTE_TAG(%rsp)
-    jb \none
+    jmp 62b
 .endm
 
 /* rax: a record of the size that is in the block at `size`; both its ends are in one chunk. */
-.macro RESERVE_DETAIL size, none
+.macro RESERVE_DETAIL size
     mov BLOCK(\size), %rax
     mov %rax, %rdx
     xadd %rax, BLOCK(CT_BLOCK_DETAIL_CURSOR)
     lea -1(%rax, %rdx), %rdx
     and %rax, %rdx
     test %rdx, BLOCK(CT_BLOCK_DETAIL_BIT)
-    jnz 6f
-    PUSH_REST
+    jz 63f
+64:
+.endm
+.macro RESERVE_DETAIL_REST size, none
+63: PUSH_REST
     mov BLOCK(\size), %rdi
     CALL_SLOW CT_BLOCK_FN_DETAIL
     POP_REST
     test %rax, %rax
-    jz \none
-6:
+    jnz 64b
+    jmp \none
 .endm
 /* Fetches what records will be written to a few calls later: about as much as a call and its return take with the
  * default 128 bytes of stack. 10 ns less for a pair with the fast clock; also when all of the window is in the second
@@ -75,8 +81,8 @@
 /* `slot`: offset of S from rsp. `own`: the innermost entry is this call's: the word at S is what it says. Mostly 128
  * bytes of stack are captured, and are there. */
 .macro CAPTURE_CALL slot, own
-    CHECK_RULES SAVED_RAX, \slot, 39f
-    RESERVE_DETAIL CT_BLOCK_CALL_SIZE, 39f
+    CHECK_RULES 39f
+    RESERVE_DETAIL CT_BLOCK_CALL_SIZE
     PREFETCH_DETAIL
     mov %rdi, CT_DETAIL_REGISTERS+0(%rax)
     mov %rsi, CT_DETAIL_REGISTERS+8(%rax)
@@ -110,18 +116,19 @@
   .if !\own
     lea CT_SHADOW_SIZE(%rcx), %rcx
   .endif
-36: lea -CT_SHADOW_SIZE(%rcx), %rcx         /* like 6 of CAPTURE_CALL_REST, for the entry below the one at rcx */
-    mov INNERMOST(SLOT)(%rcx), %rdx
-    cmp %rdx, INNERMOST(SLOT)-CT_SHADOW_SIZE(%rcx)
-    je 34f
+    /* the nearest three; of a chain of tail calls, which all have one slot, the oldest one counts, and comes last */
+  .irp back, 1, 2, 3
+    mov INNERMOST(SLOT)-\back*CT_SHADOW_SIZE(%rcx), %rdx
     sub %rsp, %rdx
     cmp $\slot+CT_STACK_PLAIN, %rdx
     jae 38f
     test $7, %dl
-    jnz 36b
-    movq INNERMOST(RETURN)(%rcx), %xmm0
+    jnz 36f
+    movq INNERMOST(RETURN)-\back*CT_SHADOW_SIZE(%rcx), %xmm0
     movq %xmm0, CT_DETAIL_STACK-(\slot)(%rax, %rdx)
-    jmp 36b
+  .endr
+    lea -3*CT_SHADOW_SIZE(%rcx), %rcx
+    jmp 36f
 38: movups -16(%rsp), %xmm0
     PUBLISH_DETAIL
 39:
@@ -130,6 +137,8 @@
 /* The rest of CAPTURE_CALL. 30: another size than CT_STACK_PLAIN, or vector registers too, or perhaps the stack ends.
  * 34: the entry below the one at rcx belongs to a chain of tail calls. */
 .macro CAPTURE_CALL_REST slot
+    CHECK_RULES_REST SAVED_RAX, \slot
+    RESERVE_DETAIL_REST CT_BLOCK_CALL_SIZE, 39b
 30: cmpq $0, BLOCK(CT_BLOCK_VECTOR_BYTES)
     je 1f
     mov BLOCK(CT_BLOCK_STACK_BYTES), %rdx
@@ -228,14 +237,26 @@
     mov -32(%rsp), %rsi
     mov -40(%rsp), %rdi
     jmp 45b
+36: lea -CT_SHADOW_SIZE(%rcx), %rcx         /* like 6 of CAPTURE_CALL_REST, for the entry below the one at rcx */
+    mov INNERMOST(SLOT)(%rcx), %rdx
+    cmp %rdx, INNERMOST(SLOT)-CT_SHADOW_SIZE(%rcx)
+    je 34f
+    sub %rsp, %rdx
+    cmp $\slot+CT_STACK_PLAIN, %rdx
+    jae 38b
+    test $7, %dl
+    jnz 36b
+    movq INNERMOST(RETURN)(%rcx), %xmm0
+    movq %xmm0, CT_DETAIL_STACK-(\slot)(%rax, %rdx)
+    jmp 36b
 34: lea -CT_SHADOW_SIZE(%rcx), %rcx
     movq $CT_STACK_PLAIN, -24(%rsp)
     jmp 41b
 .endm
 
 .macro CAPTURE_RETURN slot
-    CHECK_RULES SAVED_RAX, \slot, 9f
-    RESERVE_DETAIL CT_BLOCK_RETURN_SIZE, 9f
+    CHECK_RULES 9f
+    RESERVE_DETAIL CT_BLOCK_RETURN_SIZE
     mov SAVED_RAX(%rsp), %rcx
     mov %rcx, CT_DETAIL_REGISTERS+0(%rax)
     mov SAVED_RDX(%rsp), %rcx
@@ -258,10 +279,13 @@
     movups %xmm0, CT_DETAIL_RETURN_SIZE+0(%rax)
     movups %xmm1, CT_DETAIL_RETURN_SIZE+16(%rax)
 1:  PUBLISH_DETAIL
-    jmp 9f
+9:
+.endm
+.macro CAPTURE_RETURN_REST slot
+    CHECK_RULES_REST SAVED_RAX, \slot
+    RESERVE_DETAIL_REST CT_BLOCK_RETURN_SIZE, 9b
 2:  mov $CT_ERRNO_UNKNOWN, %edx
     jmp 3b
-9:
 .endm
 
 /* Fills the slot at rax like FILL, and the note; the event's tag has its number in the thread, if it is to be

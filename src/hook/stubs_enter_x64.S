@@ -107,7 +107,8 @@
     ja 29f
 20: mov BLOCK(CT_BLOCK_TOP), %rcx
     shl $64-CT_ENTERED_BITS, %rax
-    shrd $64-CT_ENTERED_BITS, %rdx, %rax
+    or %rdx, %rax
+    ror $64-CT_ENTERED_BITS, %rax
     mov %rax, INNERMOST(DATA)(%rcx)         /* when it was entered, and errno (CT_ENTERED_BITS) */
     CAPTURE_CALL 40+\n, 1
   .endif

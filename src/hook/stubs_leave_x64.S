@@ -47,6 +47,7 @@
     ret
   .if NOTED(\n)
     CHECK_BUDGET 2
+    CAPTURE_RETURN_REST 32+\n
   .endif
   .if \fast
     FAST_STAMP_READ
