@@ -98,15 +98,14 @@ static uint8_t *put_times(const struct ct_clock *clock, const struct ct_event *e
     return time;
 }
 
-/* Most times of a busy thread are one byte each: ct_drain_short_times does many at once. */
+/* Most times of a busy thread are a byte or two each: ct_drain_put_times does many at once. */
 static void put_all_times(const struct run *run, const struct ct_event *events, size_t count) {
     struct ct_pack_columns *c = ct_pack_columns(run->pack);
     const struct ct_clock clock = *run->d->clock;
     uint64_t last_ns = c->last_ns;
     uint8_t *time = c->time;
     while (count) {
-        size_t n = ct_drain_short_times(&clock, events, count, time, &last_ns);
-        time += n;
+        size_t n = ct_drain_put_times(&clock, events, count, &time, &last_ns);
         events += n;
         count -= n;
         n = count < CT_DRAIN_TIMES ? count : CT_DRAIN_TIMES;

@@ -4,8 +4,8 @@
  * The result must be what ct_clock_ns gives, to the last bit: detail records of an event get their time from it. So the
  * operations are the same ones: the distance as a double, times the rate, cut off. A distance that does not fit into
  * 32 bits, or becomes more than a second (so that no difference overflows), ends the group. */
-#include "abi/packed.h"
 #include "drain/times.h"
+#include "trace/packed_columns.h"
 #include <emmintrin.h>
 #include <stdbool.h>
 
@@ -41,10 +41,45 @@ static inline bool all_set(__m128i mask) {
     return _mm_movemask_epi8(mask) == 0xffff;
 }
 
-size_t ct_drain_short_times(const struct ct_clock *clock, const struct ct_event *events, size_t count, uint8_t *time,
-                            uint64_t *last_ns) {
+/* Which of the differences take two bytes? One bit for each. */
+static inline unsigned wide_ones(__m128i bytes) {
+    const __m128i limit = _mm_set1_epi8((char)CTP_TIME_SHORT);
+    return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(bytes, limit), bytes));
+}
+
+/* The group has one difference of two bytes, number k. With the fast clock most groups are so. */
+static inline uint8_t *put_one_wide(uint8_t *time, __m128i bytes, unsigned k, uint32_t wide) {
+    const __m128i numbers = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    __m128i before = _mm_cmplt_epi8(numbers, _mm_set1_epi8((char)k));
+    __m128i moved = _mm_or_si128(_mm_and_si128(before, bytes), _mm_andnot_si128(before, _mm_slli_si128(bytes, 1)));
+    _mm_storeu_si128((__m128i *)time, moved);
+    time[CT_DRAIN_TIMES] = (uint8_t)(_mm_extract_epi16(bytes, 7) >> 8);
+    (void)ct_pack_time(time + k, wide);
+    return time + CT_DRAIN_TIMES + 1;
+}
+
+static inline uint8_t *put_group(uint8_t *time, const __m128i *delta) {
+    __m128i bytes = _mm_packus_epi16(_mm_packs_epi32(delta[0], delta[1]), _mm_packs_epi32(delta[2], delta[3]));
+    unsigned wide = wide_ones(bytes);
+    uint32_t each[CT_DRAIN_TIMES];
+    if (!wide) {
+        _mm_storeu_si128((__m128i *)time, bytes);
+        return time + CT_DRAIN_TIMES;
+    }
+    for (int i = 0; i < 4; i++)
+        _mm_storeu_si128((__m128i *)(each + 4 * i), delta[i]);
+    unsigned first = (unsigned)__builtin_ctz(wide);
+    if (!(wide & (wide - 1)))
+        return put_one_wide(time, bytes, first, each[first]);
+    for (unsigned i = 0; i < CT_DRAIN_TIMES; i++)
+        time = ct_pack_time(time, each[i]);
+    return time;
+}
+
+size_t ct_drain_put_times(const struct ct_clock *clock, const struct ct_event *events, size_t count, uint8_t **time,
+                          uint64_t *last_ns) {
     const __m128i newest = _mm_set1_epi64x((long long)clock->newest.counter), below = _mm_set1_epi32(-1),
-                  limit = _mm_set1_epi32(CTP_TIME_SHORT);
+                  limit = _mm_set1_epi32(CT_PACK_LONG_TIME);
     const __m128d rate = _mm_set1_pd(clock->rate);
     int64_t last = (int64_t)(*last_ns - clock->newest.ns);
     size_t done = 0;
@@ -62,8 +97,7 @@ size_t ct_drain_short_times(const struct ct_clock *clock, const struct ct_event 
         }
         if (!all_set(fit))
             break;
-        __m128i bytes = _mm_packus_epi16(_mm_packs_epi32(delta[0], delta[1]), _mm_packs_epi32(delta[2], delta[3]));
-        _mm_storeu_si128((__m128i *)(time + done), bytes);
+        *time = put_group(*time, delta);
         before = end;
     }
     if (done)

@@ -60,6 +60,15 @@ static struct program make_flat(void) {
     return p;
 }
 
+/* The same with the fast clock, of functions that take longer: one of sixteen events has a time of its own. */
+static struct program make_fast(void) {
+    struct program p = make_flat();
+    p.name = "fast clock";
+    for (size_t i = 0; i < MOST; i++)
+        p.events[i].timestamp = p.span_ns = i / 16 * 320 + i % 16;
+    return p;
+}
+
 /* Functions that each call some others: nobody can guess whether a call or a return is next. */
 static struct program make_random(void) {
     struct program p = {"random tree", malloc(MOST * sizeof(struct ct_event)), MOST, 0};
@@ -297,8 +306,9 @@ static void measure(const struct program *p) {
 }
 
 void measure_stages(char *const *paths, int count) {
-    struct program flat = make_flat(), random = make_random();
+    struct program flat = make_flat(), fast = make_fast(), random = make_random();
     measure(&flat);
+    measure(&fast);
     measure(&random);
     for (int i = 0; i < count; i++) {
         struct program p = load(paths[i]);

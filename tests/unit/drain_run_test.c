@@ -236,8 +236,8 @@ static void void_events_end_no_call(void **unused) {
 static void times_are_the_clocks(void **unused) {
     (void)unused;
     struct ct_event events[64];
-    uint8_t bytes[64 + 16];
-    size_t taken = 0;
+    uint8_t bytes[2 * 64 + 16], right[sizeof bytes + 16];
+    size_t taken = 0, wide = 0;
     for (unsigned round = 0; round < 20000; round++) {
         static const uint64_t starts[] = {0,
                                           1u << 30,
@@ -247,24 +247,29 @@ static void times_are_the_clocks(void **unused) {
                                           UINT64_C(1) << 62,
                                           UINT64_C(1) << 63};
         uint64_t counter = test_clock.newest.counter + starts[pick(7)] - pick(20000), last = 0, ns;
-        uint32_t step = 1 + pick(600);
-        for (int i = 0; i < 64; i++) {
-            counter += pick(step);
+        uint32_t step = 1 + pick(600), leap = pick(2) ? pick(pick(8) ? 20000 : 200000) : 0, phase = pick(16);
+        for (unsigned i = 0; i < 64; i++) {
+            counter += pick(step) + (i % 16 == phase ? leap : 0);
             events[i].timestamp = pick(2000) ? counter : counter - pick(1000);
         }
         last = ns = ct_clock_ns(&test_clock, events[0].timestamp) - pick(300);
-        size_t n = ct_drain_short_times(&test_clock, events, 64, bytes, &last);
+        uint8_t *end = bytes, *right_end = right;
+        size_t n = ct_drain_put_times(&test_clock, events, 64, &end, &last);
         assert_true(n % CT_DRAIN_TIMES == 0 && n <= 64);
         for (size_t i = 0; i < n; i++) {
-            ns += bytes[i];
-            assert_true(bytes[i] < CTP_TIME_SHORT);
-            assert_int_equal(ns, ct_clock_ns(&test_clock, events[i].timestamp));
+            uint64_t now = ct_clock_ns(&test_clock, events[i].timestamp);
+            assert_true(now >= ns && now - ns < CT_PACK_LONG_TIME);
+            right_end = ct_pack_time(right_end, now - ns);
+            ns = now;
         }
         assert_int_equal(ns, last);
+        assert_int_equal(end - bytes, right_end - right);
+        assert_memory_equal(bytes, right, (size_t)(end - bytes));
         taken += n;
+        wide += (size_t)(end - bytes) - n;
     }
 #ifdef __x86_64__
-    assert_true(taken > 100000); /* the others were out of its reach, by steps or distance */
+    assert_true(taken > 100000 && wide > 10000); /* the others were out of its reach, by steps or distance */
 #endif
 }
 
