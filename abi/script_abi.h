@@ -18,6 +18,7 @@
 #ifndef CT_ABI_SCRIPT_H
 #define CT_ABI_SCRIPT_H
 
+#include "abi/boot_abi.h"
 #include "abi/stalk_abi.h"
 #include <stdint.h>
 
@@ -106,6 +107,30 @@ struct ct_script_shared {
     /* agent, before the first hook: its functions */
     uint64_t on_enter, on_leave, callback_entry, make_worker, watch_faults;
     struct ct_script_slot slots[CT_SCRIPT_SLOTS];
+};
+
+/* ---- a script beside a recording ----
+ *
+ * The recorder's agent has the hooks, the thread blocks and the shadow stacks. The script's image is a guest: it has
+ * shared memory of its own, and hears of calls through the recorder's agent (agent/script_guest.c). */
+
+#define CT_SCRIPT_JOIN_MAGIC 0x4e494f4au /* "JOIN" */
+
+/* What the guest wants to know of one function; 0: nothing. Functions as in struct ct_hook_listener. */
+struct ct_script_guest_hook {
+    uint64_t on_call, on_return, user;
+};
+
+/* What the image's entry gets instead of struct ct_boot. */
+struct ct_script_join {
+    uint32_t magic;
+    int32_t status;            /* result: 0 or a code of contrail/status.h */
+    uint64_t boot;             /* of the recorder's agent */
+    uint64_t shm;              /* the guest's own */
+    uint64_t hooks, hook_room; /* struct ct_script_guest_hook [hook_room], by the recorder's hook number */
+    uint32_t place, silent;    /* in ct_runtime.guests; the process already forbids our system calls */
+    /* For whoever takes the recorder's hooks out: the guest's mappings. */
+    struct ct_boot_code codes[2];
 };
 
 /* ---- the Stalker: at this distance from struct ct_script_shared ---- */

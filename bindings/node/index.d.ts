@@ -525,7 +525,8 @@ export interface SessionOptions {
   /** Microseconds for which both sides look for news before they sleep. */
   spin?: number;
 }
-/** One process. Events: 'message' (ScriptMessage, data), 'warning' (text), 'detached' (reason, exit status). */
+/** One process. Events: 'message' (ScriptMessage, data), 'warning' (text), 'detached' (reason, exit status);
+ * reason: 'application-requested', 'process-terminated', 'process-replaced', 'recording-ended'. */
 export class Session extends EventEmitter {
   readonly api: Api;
   readonly isStopped: boolean;

@@ -23,6 +23,8 @@ static int prepare_runtime(const struct ct_boot *boot) {
     rt->buffer_bytes = ct_agent_lane_control()->chunk_bytes;
     rt->children_blind = 1;
     rt->reports_stacks = 1;
+    rt->silent = boot->silent;
+    rt->current = ct_block_current;
     rt->get_cfa = (uint64_t(*)(void *))boot->get_cfa;
     rt->holds_stubs = ct_agent_lane_holds_stubs;
     (void)ct_os_vectors(&rt->vectors);

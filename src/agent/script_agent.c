@@ -22,7 +22,8 @@ static uint64_t image, image_size;   /* our code */
 struct ct_vectors ct_script_vectors; /* what callbacks save (script_call_<isa>.S) */
 
 static bool is_open(void) {
-    return __atomic_load_n(&shared->open, __ATOMIC_ACQUIRE) && ct_agent_lane_is_recording();
+    return __atomic_load_n(&shared->open, __ATOMIC_ACQUIRE) && ct_agent_lane_is_recording() &&
+           ct_script_guest_is_open();
 }
 
 /* ---- slots ---- */
@@ -107,8 +108,8 @@ static void call_it(struct ct_script_work *work) {
 /* Has the work forked, and is this the child? Its slots are its parent's. */
 static bool is_child(struct ct_block *b) {
     if (b->owner == CT_OWNER_FORKED)
-        (void)ct_block_current();
-    return b->detached;
+        (void)runtime->current();
+    return b->detached || !ct_script_guest_is_open();
 }
 
 /* False: nothing more is to be done with the slot. */
@@ -277,7 +278,7 @@ static uint64_t ask(struct ct_block *b, struct ct_cpu_context *cpu, const struct
 }
 
 static void on_hook(struct ct_cpu_context *cpu, struct ct_hook_call *call, uint32_t kind) {
-    struct ct_block *b = ct_block_found();
+    struct ct_block *b = runtime->current();
     const struct subject s = {
         kind, call->hook, call->depth, call->data, (uint64_t)call->function, (uint64_t)call->return_address};
     struct reply reply;
@@ -320,7 +321,7 @@ static struct reply ask_guarded(struct ct_block *b, struct ct_cpu_context *cpu, 
 
 /* The result is 0 when nobody serves it. */
 void ct_script_on_callback(struct ct_cpu_context *cpu, uint64_t id) {
-    struct ct_block *b = ct_block_current();
+    struct ct_block *b = runtime->current();
     const struct subject s = {
         .kind = CT_SCRIPT_ASKS_CALLBACK, .id = (uint32_t)id, .return_address = ct_script_callback_return(cpu)};
     if (!b || b->detached || !ask_guarded(b, cpu, &s).answered)
@@ -359,7 +360,7 @@ static uint64_t watch_faults(void) {
 
 /* What the program's own pthread_create is asked to run: a thread that does work and nothing else. */
 static void *run_worker(void *arg) {
-    struct ct_block *b = ct_block_current();
+    struct ct_block *b = runtime->current();
     (void)arg;
     if (!b || b->detached || !is_open())
         return NULL;
@@ -419,7 +420,7 @@ static void create_worker(void *arg, void *vectors) {
  * seen. */
 static uint64_t make_worker(uint64_t create, uint64_t detach) {
     struct creation c = {create, detach};
-    struct ct_block *b = ct_block_current();
+    struct ct_block *b = runtime->current();
     if (!b || b->detached)
         return 1;
     bool guarded = b->attention & CT_ATTENTION_GUARD;
@@ -439,10 +440,7 @@ static uint64_t make_worker(uint64_t create, uint64_t detach) {
 
 __attribute__((visibility("default"), used)) uint64_t ct_script_agent_run(struct ct_boot *boot);
 
-uint64_t ct_script_agent_run(struct ct_boot *boot) {
-    uint64_t result = ct_agent_run(boot);
-    if (boot->status)
-        return result;
+static void open_shared(const struct ct_boot *boot) {
     struct ct_shm_control *c = ct_agent_lane_control();
     shared = (struct ct_script_shared *)((uint64_t)c + c->extra_offset);
     shared->on_enter = (uint64_t)&on_enter;
@@ -453,8 +451,26 @@ uint64_t ct_script_agent_run(struct ct_boot *boot) {
     image = boot->image;
     image_size = boot->text_size;
     runtime = (struct ct_runtime *)boot->runtime;
-    runtime->reports_stacks = 0; /* nobody reads the lane */
     ct_script_vectors = runtime->vectors;
+}
+
+static uint64_t join(struct ct_script_join *j) {
+    j->status = ct_agent_lane_open(j->shm) ? CT_OK : CT_ERR_BAD_FILE;
+    if (!j->status) {
+        open_shared((const struct ct_boot *)j->boot);
+        j->status = ct_script_guest_join(j);
+    }
+    return (uint64_t)(int64_t)j->status;
+}
+
+uint64_t ct_script_agent_run(struct ct_boot *boot) {
+    if (boot->magic == CT_SCRIPT_JOIN_MAGIC)
+        return join((struct ct_script_join *)boot);
+    uint64_t result = ct_agent_run(boot);
+    if (boot->status)
+        return result;
+    open_shared(boot);
+    runtime->reports_stacks = 0; /* nobody reads the lane */
     ct_script_stalk_open(shared, boot);
     return result;
 }

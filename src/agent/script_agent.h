@@ -15,6 +15,11 @@ uint64_t ct_agent_run(struct ct_boot *boot);
 /* Asks the controller, from the engine of the Stalker. True: it has answered. */
 bool ct_script_ask(struct ct_cpu_context *cpu, uint32_t kind, uint32_t id, uint64_t address);
 
+/* Beside a recording (script_guest.c): becomes its guest. */
+int ct_script_guest_join(const struct ct_script_join *join);
+/* False: the recorder has gone, or is about to; or this is a child of the process that is scripted. */
+bool ct_script_guest_is_open(void);
+
 /* Per machine (script_cpu_<isa>.c, script_call_<isa>.S). */
 
 /* How many words of a saved context are registers; the rest is not copied. */

@@ -338,6 +338,7 @@ static void before_seccomp(struct ct_block *b, const uint64_t argument[3]) {
         return;
     ct_shadow_learn_home(b);
     ct_os_go_silent();
+    b->runtime->silent = 1;
 }
 
 /* arch_prctl(code ...), or arch_prctl through syscall(number ...); or a function that is known to set GS. From here on
@@ -425,13 +426,11 @@ static void call_listener(struct ct_block *b, callback *fn, struct ct_cpu_contex
     ct_block_unattend(b, CT_ATTENTION_GUARD);
 }
 
-static void notify_listener(struct ct_block *b, bool returning, struct ct_cpu_context *cpu, struct ct_shadow *e,
-                            uint32_t depth) {
+/* Returns what the listener has left in call.data. */
+static uint64_t notify(struct ct_block *b, callback *fn, bool returning, struct ct_cpu_context *cpu,
+                       const struct ct_shadow *e, uint32_t depth, uint64_t data) {
     uint32_t number = ct_shadow_number(e);
     const struct ct_hook_entry *hook = &b->runtime->hooks[number];
-    callback *fn = returning ? hook->listener.on_return : hook->listener.on_call;
-    if (!fn)
-        return;
     struct ct_hook_call call = {
         .size = sizeof call,
         .hook = number,
@@ -439,11 +438,29 @@ static void notify_listener(struct ct_block *b, bool returning, struct ct_cpu_co
         .function = (void *)hook->function,
         .return_address = (void *)e->ret,
         .user = hook->user,
-        .data = e->data,
+        .data = data,
     };
     ct_cpu_set_pc(cpu, returning ? e->ret : hook->function);
     call_listener(b, fn, cpu, &call);
-    e->data = call.data;
+    return call.data;
+}
+
+static void notify_listener(struct ct_block *b, bool returning, struct ct_cpu_context *cpu, struct ct_shadow *e,
+                            uint32_t depth) {
+    const struct ct_hook_entry *hook = &b->runtime->hooks[ct_shadow_number(e)];
+    callback *fn = returning ? hook->listener.on_return : hook->listener.on_call;
+    if (fn)
+        e->data = notify(b, fn, returning, cpu, e, depth, e->data);
+}
+
+static void notify_guests(struct ct_block *b, bool returning, struct ct_cpu_context *cpu, const struct ct_shadow *e,
+                          uint32_t depth) {
+    for (unsigned i = 0; i < CT_HOOK_GUESTS; i++) {
+        const struct ct_hook_guest *guest = &b->runtime->guests[i];
+        callback *fn = returning ? guest->on_return : guest->on_call;
+        if (fn)
+            (void)notify(b, fn, returning, cpu, e, depth, 0);
+    }
 }
 
 /* The frame of a call's stub has the stub's address below the slot (stubs_<isa>.S). */
@@ -457,11 +474,36 @@ static uint64_t go_through(struct ct_block *b, uint64_t slot, uint64_t stub, uin
     return go;
 }
 
+static uint64_t entered_word(const struct ct_block *b, uint64_t stamp, uint32_t tag) {
+    uint64_t error = *b->errno_at < CT_ENTERED_ERRNO ? *b->errno_at : CT_ENTERED_ERRNO;
+    return error << CT_ENTERED_BITS | (stamp & ((1ull << CT_ENTERED_BITS) - 1) & ~1ull) | (tag >= CT_TAG_STEP);
+}
+
+/* A recorded function that guests listen to: the event is written as its own stub would write it, without a record of
+ * values. Its frame can return through either stub. */
+static uint64_t enter_with_guests(struct ct_block *b, struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub) {
+    if (b->runtime->hooks[stub_number(stub)].entry_only) {
+        struct ct_shadow e = {.slot = slot, .ret = ct_frame_of_call(slot), .stub = stub};
+        ct_shadow_arrive(b, slot);
+        ct_event_write(b, stub_number(stub), CT_EVENT_ENTRY);
+        notify_guests(b, false, cpu, &e, ct_shadow_depth(b, b->top));
+        return CT_GO_BODY;
+    }
+    if (ct_hook_enter_slow(slot, stub, NULL) != CT_GO_OBSERVED)
+        return CT_GO_BODY;
+    struct ct_shadow *e = b->top - 1;
+    e->data = entered_word(b, ct_os_timestamp(), 0);
+    notify_guests(b, false, cpu, e, ct_shadow_depth(b, e));
+    return CT_GO_OBSERVED;
+}
+
 uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub) {
     struct ct_block *b = ct_block_current();
     if (!b || b->detached)
         return CT_GO_BODY;
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
+    if (hook->flavor == CT_ACTION_RECORD)
+        return observing_block(slot) ? enter_with_guests(b, cpu, slot, stub) : CT_GO_BODY;
     bool observing = observing_block(slot) != NULL, seen = observing && hook->flavor == CT_ACTION_LISTEN;
     if (observing && hook->flavor == CT_ACTION_DIVERT)
         return (uint64_t)hook->user;
@@ -500,10 +542,12 @@ uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot) {
         lost_return();
     if (!b->detached) {
         uint32_t number = ct_shadow_number(&found);
-        if (b->runtime->hooks[number].flavor == CT_ACTION_RECORD)
+        if (b->runtime->hooks[number].flavor == CT_ACTION_RECORD) {
             ct_event_write(b, number, CT_EVENT_RETURN);
-        else
+            notify_guests(b, true, cpu, &found, depth);
+        } else {
             notify_listener(b, true, cpu, &found, depth);
+        }
     }
     return b->goes_through ? b->runtime->go_through(b, found.ret) : found.ret;
 }
@@ -524,12 +568,6 @@ static void before_sigaction(const struct ct_runtime *rt, struct ct_special_fram
                        ct_frame_argument(slot, frame, 2));
 }
 
-static uint64_t entered_word(const struct ct_block *b, const struct ct_detail_note *note) {
-    uint64_t error = *b->errno_at < CT_ENTERED_ERRNO ? *b->errno_at : CT_ENTERED_ERRNO;
-    uint64_t stamp = note->stamp & ((1ull << CT_ENTERED_BITS) - 1) & ~1ull;
-    return error << CT_ENTERED_BITS | stamp | (note->tag >= CT_TAG_STEP);
-}
-
 /* Writes the call's event; does what a stub does for its frame (stubs_<isa>.S). */
 static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, bool entry_only,
                               struct ct_detail_note *note) {
@@ -540,7 +578,7 @@ static uint64_t enter_special(struct ct_block *b, uint64_t slot, uint64_t stub, 
     }
     uint64_t go = ct_hook_enter_slow(slot, stub, note);
     if (go == CT_GO_OBSERVED && note)
-        b->top[-1].data = entered_word(b, note);
+        b->top[-1].data = entered_word(b, note->stamp, note->tag);
     return go;
 }
 

@@ -228,6 +228,14 @@ _Static_assert(CT_BLOCK_GUEST_END <= CT_BLOCK_TOP || sizeof(struct ct_block) <= 
 
 #define CT_PARKED_CAPACITY (1u << 18)
 
+/* Who listens to calls that are recorded (agent/script_guest.c); 0: nobody. As struct ct_hook_listener. */
+#define CT_HOOK_GUESTS 4
+struct ct_hook_guest {
+    void (*on_call)(struct ct_cpu_context *cpu, struct ct_hook_call *call);
+    void (*on_return)(struct ct_cpu_context *cpu, struct ct_hook_call *call);
+    uint64_t liveness; /* address of the word that says that its controller lives (abi/shm_abi.h) */
+};
+
 struct ct_runtime {
     struct ct_block *blocks; /* first: scripts/gdb/contrail.py starts here */
     uint32_t lock;           /* slow paths only, signals blocked */
@@ -266,6 +274,9 @@ struct ct_runtime {
     int (*signal_action)(int signal, const struct ct_os_action *action, struct ct_os_action *old);
     /* Functions of the program that code of ours has called, and that have not returned: our memory must stay. */
     uint32_t inside;
+    uint32_t silent; /* the process may make no system calls of ours any more */
+    struct ct_hook_guest guests[CT_HOOK_GUESTS];
+    struct ct_block *(*current)(void); /* ct_block_current of the agent that the runtime belongs to */
 };
 
 #define CT_ASSERT_AT(field, offset) _Static_assert(__builtin_offsetof(struct ct_block, field) == (offset), #field)

@@ -246,9 +246,17 @@ static bool is_in_region(const struct ct_ejection *e, uint64_t pc) {
     return low < e->region_count && pc >= e->regions[low].start;
 }
 
+/* In memory of the other codes: only that of a script beside the recording has instructions. */
+static bool is_in_map(const struct ct_ejection *e, uint64_t pc) {
+    for (uint64_t i = 0; i < e->map_count; i++)
+        if (pc - e->maps[i].start < e->maps[i].size)
+            return true;
+    return false;
+}
+
 static bool is_ours(const void *ejection, uint64_t pc) {
     const struct ct_ejection *e = ejection;
-    return pc - e->boot.image < e->boot.text_size || forwarded(e, pc, false) || is_in_region(e, pc);
+    return pc - e->boot.image < e->boot.text_size || forwarded(e, pc, false) || is_in_region(e, pc) || is_in_map(e, pc);
 }
 
 /* ---- handlers of faults ---- */

@@ -71,13 +71,21 @@ static bool has_host(struct ct_page_writer *w, const struct ct_rehook *c, size_t
     return !host || holds(w, &host->plan, true);
 }
 
+/* Guests of the recording listen to this function: its stub begins with neither of the words that we know
+ * (script/script_guest_hooks.c). */
+static bool is_listened_to(const struct ct_rehook *c, const struct ct_plan *plan) {
+    uint64_t word;
+    return !ct_remote_read(c->remote, plan->stub, &word, sizeof word) && word != plan->word_on &&
+           word != plan->word_off;
+}
+
 /* done[i]: its bytes are as before the change. If they are not, another module may be there, whose code is not ours to
  * move threads in. */
 static void find_ready(const struct ct_rehook *c, bool back) {
     struct ct_page_writer w = ct_stopped_writer(c->remote);
     for (size_t i = 0; i < c->count; i++)
-        c->done[i] =
-            ct_clock_now() < c->until_ns && ct_rehook_is_possible(c->hooks[i]) && holds(&w, &c->hooks[i]->plan, !back);
+        c->done[i] = ct_clock_now() < c->until_ns && ct_rehook_is_possible(c->hooks[i]) &&
+                     holds(&w, &c->hooks[i]->plan, !back) && (back || !is_listened_to(c, &c->hooks[i]->plan));
 }
 
 static int change(const struct ct_rehook *c, bool back) {

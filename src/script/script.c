@@ -2,7 +2,7 @@
 /* The life of a script's target: see script.h. */
 #include "script/script.h"
 #include "remote/namespace.h"
-#include "script/script_internal.h"
+#include "script/script_guest.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +46,7 @@ static struct ct_script *create(const struct ct_script_options *options) {
 
 static void destroy(struct ct_script *s) {
     ct_script_stop_service(s);
+    ct_script_guest_free(s);
     ct_lane_destroy(&s->lane);
     if (s->remote)
         ct_remote_close(s->remote);
@@ -120,8 +121,10 @@ int ct_script_close(struct ct_script *s) {
     ct_script_shut(s);
     __atomic_store_n(&s->lane.control->listening, 0, __ATOMIC_RELEASE); /* no thread waits in the agent any more */
     pthread_mutex_lock(&s->work);
-    int status = ct_script_is_gone(s) ? 0 : ct_script_leave(s, &clean);
-    if (!ct_script_is_gone(s) && !ct_remote_is_alive(s->remote))
+    uint32_t gone = __atomic_load_n(&s->gone, __ATOMIC_ACQUIRE);
+    bool there = !gone || gone == CT_SCRIPT_ALONE;
+    int status = there ? ct_script_leave(s, &clean) : 0;
+    if (there && !ct_remote_is_alive(s->remote))
         status = 0;
     else if (!status && !clean)
         status = CT_ERR_BUSY;

@@ -35,7 +35,9 @@ struct ct_script_options {
 };
 
 /* Gets into a running process. Nothing is hooked afterwards, and the process runs. `options` may be NULL. On failure
- * `error` (may be NULL) gets one sentence. CT_ERR_BUSY: somebody records, follows or scripts it already. */
+ * `error` (may be NULL) gets one sentence. CT_ERR_BUSY: somebody follows or scripts it already. If it is recorded, the
+ * script runs beside the recording, with up to three others: functions that are recorded can be hooked, not replaced;
+ * nothing can be followed; when the recording ends, so does the script (CT_SCRIPT_ALONE). */
 int ct_script_attach(struct ct_script **out, int pid, const struct ct_script_options *options, char *error,
                      size_t error_size);
 /* Starts a program (`path`: with a slash, or looked up in PATH; argv and envp end with NULL; envp NULL: ours), which
@@ -65,6 +67,7 @@ enum ct_script_life {
     CT_SCRIPT_RUNNING,
     CT_SCRIPT_ENDED,    /* exited or killed */
     CT_SCRIPT_REPLACED, /* it has executed another program: nothing of ours is in it */
+    CT_SCRIPT_ALONE,    /* it runs, but the recording beside which it was scripted has ended */
 };
 struct ct_script_state {
     uint32_t life;       /* enum ct_script_life */

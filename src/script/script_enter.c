@@ -7,7 +7,7 @@
 #include "inject/eject.h"
 #include "remote/frames.h"
 #include "isa/machine.h"
-#include "script/script_internal.h"
+#include "script/script_guest.h"
 #include <contrail/status.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -58,9 +58,13 @@ static int eject(struct ct_script *s, struct ct_ejection *e, uint64_t limit_ns, 
 
 /* ---- what others have left ---- */
 
+/* Beside a recording that lives the script becomes its guest; what was left by others is removed. */
 static int clean_after_others(struct ct_script *s) {
     const struct ct_eject_turns turns = {stop_again, go_on, s};
-    int status = ct_eject_others(s->remote, &turns, OTHERS_NS);
+    int status = ct_script_guest_find(s);
+    if (status != CT_ERR_NOT_FOUND)
+        return status;
+    status = ct_eject_others(s->remote, &turns, OTHERS_NS);
     if (status == CT_ERR_BUSY)
         return ct_script_fail(s, status,
                               "process %d is recorded, followed or scripted already; end that first, or try "
@@ -87,6 +91,7 @@ static int make_plan(struct ct_script *s, const struct ct_target_known *known, s
         .first_hook = s->next_hook,
         .has_unwinder = has_unwinder,
         .listen = true,
+        .names_only = s->guest != NULL,
     };
     int status = ct_target_plan_make(out, s->remote, &options, &error);
     return status ? ct_script_fail(s, status, "%s", error.text) : 0;
@@ -149,6 +154,20 @@ static int inject(struct ct_script *s) {
     }
 }
 
+/* The recording has planned all hooks. */
+static int join(struct ct_script *s) {
+    struct ct_target_plan *plan = NULL;
+    bool was;
+    int status = make_plan(s, NULL, 0, false, &plan);
+    if (!status && (status = keep_plan(s, plan)))
+        ct_target_plan_free(plan);
+    if (!status)
+        status = ct_script_stop(s, &was);
+    if (!status && !ct_script_guest_is_served(s))
+        status = ct_script_fail(s, CT_ERR_BUSY, "the recording of process %d ends; try again", s->pid);
+    return status ? status : ct_script_guest_join(s);
+}
+
 static uint64_t counts_of(const struct ct_script *s, uint64_t us) {
     return (uint64_t)(ct_clock_hz(&s->clock) / 1e6 * (double)us);
 }
@@ -180,13 +199,15 @@ static int find_table(struct ct_script *s) {
 
 static int enter_stopped(struct ct_script *s) {
     struct ct_remote_error error = {""};
-    int status = find_table(s);
+    int status = s->guest ? 0 : find_table(s);
     if (status)
         return ct_script_fail(s, status, "the agent could not be read");
     open_shared(s);
     status = ct_script_start_service(s);
     if (status)
         return ct_script_fail(s, status, "%s", ct_status_text(status));
+    if (s->guest)
+        return 0;
     status = ct_inject_hooks(&s->injection, &error);
     return status ? ct_script_fail(s, status, "%s", error.text) : 0;
 }
@@ -203,7 +224,7 @@ int ct_script_enter(struct ct_script *s) {
         ct_script_go_on(s, false);
     ct_remote_limit(s->remote, INSTALL_MS, NULL, NULL);
     if (!status)
-        status = inject(s);
+        status = s->guest ? join(s) : inject(s);
     if (!status)
         status = enter_stopped(s);
     if (!status)
@@ -256,6 +277,8 @@ static int add_plan(struct ct_script *s, struct ct_target_plan *plan) {
         ct_target_plan_free(plan);
         return status == CT_ERR_NOT_FOUND ? 0 : status;
     }
+    if (s->guest)
+        return 0; /* the recorder hooks it */
     status = ct_script_stop(s, &was);
     ct_remote_limit(s->remote, CT_SCRIPT_STILL_MS, NULL, NULL);
     if (!status && (status = ct_inject_more(&s->injection, plan, first, &error)))
@@ -288,7 +311,7 @@ static bool is_in_memory(const void *script, uint64_t pc) {
     return false;
 }
 
-static bool unmap_memory(struct ct_script *s) {
+bool ct_script_unmap_memory(struct ct_script *s) {
     int64_t result;
     if (ct_remote_comes_to(s->remote, is_in_memory, s))
         return false; /* in a replacement of the script's */
@@ -303,6 +326,8 @@ static bool unmap_memory(struct ct_script *s) {
 int ct_script_leave(struct ct_script *s, bool *clean) {
     struct ct_ejection e;
     bool recorded, was;
+    if (s->guest)
+        return ct_script_guest_leave(s, clean);
     *clean = false;
     if (s->shared)
         __atomic_store_n(&s->shared->open, 0, __ATOMIC_RELEASE);
@@ -322,7 +347,7 @@ int ct_script_leave(struct ct_script *s, bool *clean) {
         ct_eject_close(&e);
     }
     if (!status && *clean)
-        *clean = unmap_memory(s);
+        *clean = ct_script_unmap_memory(s);
     ct_remote_limit(s->remote, 0, NULL, NULL);
     return status;
 }

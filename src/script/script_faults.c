@@ -32,6 +32,8 @@ int ct_script_watch_faults(struct ct_script *s, bool on) {
     pthread_mutex_lock(&s->work);
     if (ct_script_is_gone(s))
         status = ct_script_fail(s, CT_ERR_NOT_FOUND, "the process has ended");
+    else if (s->guest)
+        status = ct_script_fail(s, CT_ERR_UNSUPPORTED, "faults cannot be watched while the process is recorded");
     else if (on && !s->watches_faults)
         status = take_handlers(s);
     s->watches_faults |= on && !status;

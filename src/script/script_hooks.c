@@ -7,7 +7,7 @@
 #include "base/grow.h"
 #include "hook/runtime.h"
 #include "inject/rehook.h"
-#include "script/script_internal.h"
+#include "script/script_guest.h"
 #include <contrail/status.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -208,6 +208,8 @@ static void collect(struct ct_script *s, struct change *c, const struct ct_scrip
 
 static int hook_all(struct ct_script *s, struct ct_script_hook *hooks, size_t count) {
     struct change c;
+    if (s->guest)
+        return ct_script_guest_hook(s, hooks, count);
     int installed = 0, status = begin_change(&c, 2 * count);
     for (size_t i = 0; !status && i < count; i++)
         hooks[i].status = prepare(s, &hooks[i]);
@@ -250,6 +252,7 @@ int ct_script_check_hook(struct ct_script *s, uint64_t address) {
     uint32_t number;
     pthread_mutex_lock(&s->work);
     int status = ct_script_is_gone(s) ? ct_script_fail(s, CT_ERR_NOT_FOUND, "the process has ended")
+                 : s->guest           ? ct_script_guest_check(s, address)
                                       : check_hook(s, &want, &number);
     pthread_mutex_unlock(&s->work);
     return status;
@@ -258,7 +261,9 @@ int ct_script_check_hook(struct ct_script *s, uint64_t address) {
 int ct_script_change(struct ct_script *s, const struct ct_script_hook *hook) {
     pthread_mutex_lock(&s->work);
     bool known = hook->id < s->hooked_room && s->hooked[hook->id].wanted;
-    int status = known ? write_entry(s, hook->id, hook) : ct_script_fail(s, CT_ERR_NOT_FOUND, "there is no such hook");
+    int status = s->guest ? ct_script_guest_change(s, hook)
+                 : known  ? write_entry(s, hook->id, hook)
+                          : ct_script_fail(s, CT_ERR_NOT_FOUND, "there is no such hook");
     pthread_mutex_unlock(&s->work);
     return status;
 }
@@ -311,7 +316,9 @@ static int unhook_all(struct ct_script *s, const uint32_t *ids, size_t count) {
 
 int ct_script_unhook(struct ct_script *s, const uint32_t *ids, size_t count) {
     pthread_mutex_lock(&s->work);
-    int status = ct_script_is_gone(s) ? 0 : unhook_all(s, ids, count);
+    int status = ct_script_is_gone(s) ? 0
+                 : s->guest           ? ct_script_guest_unhook(s, ids, count)
+                                      : unhook_all(s, ids, count);
     pthread_mutex_unlock(&s->work);
     return status;
 }

@@ -41,6 +41,7 @@ struct ct_script {
     bool other_namespace; /* numbers of threads differ there */
     struct ct_script_options options;
     struct ct_injection injection;
+    struct ct_script_guest *guest; /* the recording beside which the script runs; NULL: none (script_guest.h) */
     struct ct_lane lane;
     struct ct_clock clock;
     struct ct_script_shared *shared;
@@ -88,6 +89,8 @@ int ct_script_fail(struct ct_script *s, int status, const char *format, ...) __a
 int ct_script_enter(struct ct_script *s);
 /* *clean: nothing of ours is left. */
 int ct_script_leave(struct ct_script *s, bool *clean);
+/* Memory that ct_script_alloc gave. False: a thread is there. The target is stopped. */
+bool ct_script_unmap_memory(struct ct_script *s);
 /* Plans libraries that were loaded since. */
 int ct_script_update(struct ct_script *s);
 /* Stops the target, unless it is stopped already; *was tells ct_script_go_on. */

@@ -2,7 +2,7 @@
 /* One thread per script: the agent sees by it that we live (drain/lane.h), threads that have loaded libraries wait for
  * it, and it notices the end of the target. */
 #include "os/os.h"
-#include "script/script_internal.h"
+#include "script/script_guest.h"
 #include <contrail/status.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -39,6 +39,14 @@ static void look_at_life(struct ct_script *s) {
     struct pollfd p = {.fd = ct_remote_pidfd(s->remote), .events = POLLIN};
     if (poll(&p, 1, LOOK_MS) == 1 || !ct_remote_is_alive(s->remote))
         note_end(s);
+}
+
+/* The recording beside which we are ends, and our hooks with it. */
+static void look_at_recorder(struct ct_script *s) {
+    if (!s->guest || ct_script_is_gone(s) || ct_script_guest_is_served(s) || !ct_remote_is_alive(s->remote))
+        return;
+    __atomic_store_n(&s->gone, CT_SCRIPT_ALONE, __ATOMIC_RELEASE);
+    ct_script_ring(s);
 }
 
 /* A thread that has loaded or unloaded something waits in the agent until unwinders among it are watched. */
@@ -79,6 +87,7 @@ static void *run(void *arg) {
             if (__atomic_load_n(&requests[i].state, __ATOMIC_ACQUIRE) == CT_REQUEST_POSTED)
                 serve(s, &requests[i]);
         look_at_life(s);
+        look_at_recorder(s);
         (void)syscall(SYS_futex, bell, FUTEX_WAIT, heard, &limit, NULL, 0);
     }
     if (held)

@@ -131,6 +131,8 @@ static int attempt(struct ct_script *s, const struct attempt *a) {
 
 static int refuse(struct ct_script *s, const struct ct_script_follow *what) {
     struct ct_boot boot;
+    if (s->guest)
+        return ct_script_fail(s, CT_ERR_UNSUPPORTED, "threads cannot be followed while the process is recorded");
     if (what->native_transform || what->native_on_event)
         return ct_script_fail(s, CT_ERR_UNSUPPORTED, "transforms and event sinks of C modules do not work yet");
     if (ct_remote_read(s->remote, s->injection.boot, &boot, sizeof boot) || boot.by_table)
@@ -275,7 +277,9 @@ int ct_script_add_probe(struct ct_script *s, uint64_t target, uint64_t native, u
     const struct attempt a = {.command = CT_SCRIPT_STALK_PROBE};
     int status = CT_ERR_NO_SPACE;
     pthread_mutex_lock(&s->work);
-    if (s->probe_count < CT_SCRIPT_PROBES) {
+    if (s->guest)
+        status = CT_ERR_UNSUPPORTED; /* the process is recorded */
+    else if (s->probe_count < CT_SCRIPT_PROBES) {
         static const struct ct_script_follow nothing;
         if (!stalk->made)
             prepare(s, &nothing);

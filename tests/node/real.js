@@ -249,6 +249,8 @@ const cases = {
     });
   },
 
+  beside: () => require('./beside').run({contrail, PATIENT, write, withSample, folder}),
+
   /* Nothing is left: the mappings are the same before and after. */
   async same_maps() {
     const script = write('leave', `Interceptor.attach(Process.mainModule.getSymbolByName('price'), {onEnter() {}});

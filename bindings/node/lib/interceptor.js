@@ -333,6 +333,8 @@ class Interceptor {
     for (const listener of [...hook.listeners].reverse()) {
       if (typeof listener.onLeave !== 'function')
         continue;
+      if (!contexts && typeof listener.onEnter === 'function')
+        continue; /* the call was open before anyone listened */
       const own = (contexts?.get(listener) ?? new InvocationContext()).begin(this.#session, registers);
       this.#session.guard(() => listener.onLeave.call(own, result));
     }

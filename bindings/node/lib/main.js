@@ -77,6 +77,8 @@ async function main() {
   session.on('message', printMessage);
   session.on('warning', (text) => say(text));
   session.on('detached', (reason, status) => {
+    if (reason === 'recording-ended')
+      say('the recording has ended, and the script beside it with it; the process runs on');
     if (reason === 'process-terminated' && options.command)
       code = exitCode(status);
     process.exit(code);

@@ -155,7 +155,8 @@ class Session extends EventEmitter {
 
   #gone() {
     const state = this.target.state();
-    this.#finish(state.life === LIFE.replaced ? 'process-replaced' : 'process-terminated', state.exitStatus);
+    const reasons = {[LIFE.replaced]: 'process-replaced', [LIFE.alone]: 'recording-ended'};
+    this.#finish(reasons[state.life] ?? 'process-terminated', state.exitStatus);
   }
 
   resume() {

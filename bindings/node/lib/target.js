@@ -306,6 +306,6 @@ class Target {
 const KIND = {
   enter: 1, leave: 2, callback: 3, callout: 4, probe: 5, transform: 6, exception: 7, events: 8, gone: 9,
 };
-const LIFE = {stopped: 0, running: 1, ended: 2, replaced: 3};
+const LIFE = {stopped: 0, running: 1, ended: 2, replaced: 3, alone: 4};
 
 module.exports = {Target, KIND, LIFE, NO_SLOT};
