@@ -2,7 +2,7 @@
 // Blocks of code that followed threads have executed: how often, in which functions and lines.
 import { cancelled } from './api.js'
 import { button, el, facts, fill } from './dom.js'
-import { count, percent, plural } from './format.js'
+import { base, count, percent, plural } from './format.js'
 import { differs } from './store.js'
 
 const PAGE = 200
@@ -146,10 +146,10 @@ export class Blocks {
             'tr',
             {},
             el('th', { scope: 'col' }, 'block'),
+            el('th', { scope: 'col', class: 'number' }, 'executed'),
+            el('th', { scope: 'col', class: 'number' }, 'length'),
             el('th', { scope: 'col' }, 'module'),
-            el('th', { scope: 'col' }, 'source'),
-            el('th', { scope: 'col', class: 'number' }, 'instructions'),
-            el('th', { scope: 'col', class: 'number' }, 'executed')
+            el('th', { scope: 'col' }, 'source')
           )
         ),
         el(
@@ -169,10 +169,10 @@ export class Blocks {
                   title: String(row.address)
                 })
               ),
+              el('td', { class: 'number self' }, bar, count(row.count)),
+              el('td', { class: 'number', title: 'instructions' }, count(row.instructions)),
               el('td', { class: 'module' }, row.module),
-              el('td', { class: 'module' }, row.line),
-              el('td', { class: 'number' }, count(row.instructions)),
-              el('td', { class: 'number self' }, bar, count(row.count))
+              el('td', { class: 'module', title: row.line }, row.line && base(row.line))
             )
           })
         )

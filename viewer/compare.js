@@ -37,7 +37,7 @@ export function shade (part, dark) {
 export function verdict (row) {
   if (!row.before?.calls) return 'new'
   if (!row.after?.calls) return 'gone'
-  if (row.ratio === null || !Number.isFinite(row.ratio)) return ''
+  if (row.ratio === null || !(row.ratio >= 0) || !Number.isFinite(row.ratio)) return ''
   const text = row.ratio >= 10 ? count(row.ratio) : row.ratio.toFixed(2)
   return row.noise ? `${text} (noise)` : text
 }
@@ -179,7 +179,8 @@ export class Compare {
           'tbody',
           {},
           ...rows.slice(0, MOST).map(row => {
-            const ratio = el('td', { class: row.noise ? 'number muted' : 'number ratio' }, verdict(row))
+            const title = row.noise ? 'The calls of one trace differ as much among each other' : undefined
+            const ratio = el('td', { class: row.noise ? 'number muted' : 'number ratio', title }, verdict(row))
             if (!row.noise) ratio.style.background = shade(change(row.before?.self ?? 0, row.after?.self ?? 0), dark)
             return el(
               'tr',

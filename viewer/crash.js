@@ -2,7 +2,7 @@
 // How a process died: the signal, registers, stacks of its threads, and the last calls.
 import { cancelled } from './api.js'
 import { button, el, facts, fill } from './dom.js'
-import { base, duration, moment, plural } from './format.js'
+import { base, count, moment, plural } from './format.js'
 import { differs } from './store.js'
 
 /**
@@ -174,12 +174,11 @@ export class Crash {
     const calls = (death.last ?? []).slice(-MOST)
     if (!calls.length) return null
     const least = Math.min(...calls.map(one => one.depth))
-    return el(
-      'div',
-      {},
-      el('h3', {}, `The last ${plural(calls.length, 'call')}`),
-      el('ol', { class: 'last' }, ...calls.map(one => this.call(death, one, one.depth - least)))
-    )
+    const list = el('ol', { class: 'last' }, ...calls.map(one => this.call(death, one, one.depth - least)))
+    requestAnimationFrame(() => {
+      list.scrollTop = list.scrollHeight // the last one is what matters
+    })
+    return el('div', {}, el('h3', {}, `The last ${plural(calls.length, 'call')}`), list)
   }
 
   /** @param {Death} death @param {Last} one @param {number} depth */
@@ -192,12 +191,15 @@ export class Crash {
     return el(
       'li',
       {},
-      el('span', { class: 'muted number' }, `−${duration(death.time - one.start)}`),
+      el('span', { class: 'muted number' }, before(death.time - one.start)),
       text,
       open && el('span', { class: 'bad' }, ' open')
     )
   }
 }
+
+/** How long before the crash, exactly where it is short: neighbours differ by nanoseconds. @param {number} ns */
+export const before = ns => `−${ns < 1e9 ? `${count(ns)} ns` : moment(ns)}`
 
 /** The range from a call to the crash, with a margin. @param {number} start @param {number} end */
 function around (start, end) {

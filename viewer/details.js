@@ -33,6 +33,8 @@ export class Details {
     this.root = el('aside', { class: 'details', 'aria-label': 'Details', tabindex: -1 })
     /** @type {import('./store.js').State | null} */
     this.shown = null
+    /** @type {import('./types.js').Info | null} what was known when the trace was shown */
+    this.info = null
     this.timer = /** @type {any} */ (0)
   }
 
@@ -53,7 +55,10 @@ export class Details {
   show (state) {
     const before = this.shown
     this.shown = state
-    if (!differs(state, before, 'call', 'a', 'b', 'trace')) return
+    const info = this.context.info()
+    const grown = info !== this.info && state.call < 0 && state.a < 0
+    this.info = info
+    if (!grown && !differs(state, before, 'call', 'a', 'b', 'trace')) return
     clearTimeout(this.timer)
     this.root.classList.toggle('open', state.call >= 0 || state.a >= 0)
     if (state.call >= 0) this.showCall(state.call)

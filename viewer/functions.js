@@ -60,6 +60,7 @@ export class Functions {
       )
     )
     this.offset = 0
+    this.estimated = false // when calls begin is known by parts of the trace only
     /** @type {import('./store.js').State | null} */
     this.shown = null
     this.timer = /** @type {any} */ (0)
@@ -137,6 +138,7 @@ export class Functions {
         limit: PAGE
       })
       this.rows = /** @type {Row[]} */ (answer.rows)
+      this.estimated = answer.estimated === true
       this.line.textContent = plural(answer.total, 'function')
       this.paint(this.rows)
       this.paintPages(answer.total)
@@ -164,6 +166,7 @@ export class Functions {
   paint (rows) {
     const { store, palette, names } = this.context
     const most = rows.reduce((a, row) => Math.max(a, row.self), 1)
+    const about = this.estimated ? ' (estimated: the trace is large)' : ''
     fill(
       this.body,
       ...rows.map(row => {
@@ -183,7 +186,7 @@ export class Functions {
           el('td', { class: 'number self' }, bar, duration(row.self)),
           el('td', { class: 'number' }, duration(row.median)),
           el('td', { class: 'number' }, duration(row.longest)),
-          el('td', {}, spark(row.spark ?? [], `Calls over time, ${count(row.calls)} in all`)),
+          el('td', { title: about }, spark(row.spark ?? [], `Calls over time, ${count(row.calls)} in all${about}`)),
           el('td', {}, spark(filled(row.histogram ?? []).counts, `Durations ${spread(row)}`))
         )
       })

@@ -32,7 +32,7 @@ export class Gutter {
     const { thread } = track
     const { processes } = this.context.info()
     const process = processes.length > 1 ? processes.find(one => one.process === thread.process) : undefined
-    const name = thread.name || `thread ${thread.tid}`
+    const name = thread.name || 'thread'
     const item = button('', () => this.fold(thread.thread), {
       class: 'thread',
       'data-thread': thread.thread,
@@ -48,6 +48,14 @@ export class Gutter {
     item.style.top = `${track.y - top}px`
     item.style.height = `${Math.min(track.height, 44)}px`
     return item
+  }
+
+  /** Shows one row of each thread; or, when it is so already, all rows. */
+  foldAll () {
+    const { store, info } = this.context
+    const all = info().threads.map(one => one.thread)
+    const closed = foldedSet(store.state.folded).size === all.length
+    store.set({ folded: closed ? '' : all.join(',') })
   }
 
   /** Shows one row of a thread, or all. @param {number} thread */

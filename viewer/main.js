@@ -40,6 +40,10 @@ const MAKERS = /** @type {Record<string, new (context: Context) => import('./typ
 })
 const THEME = 'contrail-theme'
 const CALLS = 300 // calls that are kept
+const COUNT_AGAIN = 2000 // milliseconds
+
+/** What of a trace the header shows, as far as it changes. @param {import('./types.js').Info} info */
+const heading = ({ lost, damage, signals }) => `${lost}/${damage.length}/${signals.some(isCrash)}`
 
 /** @typedef {import('./types.js').Context} Context */
 
@@ -89,6 +93,7 @@ class Page {
     this.colours = palette(false)
     this.view = /** @type {import('./types.js').View | null} */ (null)
     this.shown = ''
+    this.counting = /** @type {any} */ (0)
     this.help = new Help()
     this.spoken = el('div', { class: 'spoken', role: 'status', 'aria-live': 'polite' })
     this.title = el('div', { class: 'trace' })
@@ -163,6 +168,7 @@ class Page {
     this.paintTitle()
     this.live.open()
     this.show()
+    this.countLater()
   }
 
   /** Finds the function of the address by its name: numbers of functions are those of one server. */
@@ -185,13 +191,25 @@ class Page {
   /** The trace has grown. */
   async refresh () {
     try {
+      const before = heading(this.info)
       this.info = await this.api.get('info', 'info', { trace: this.store.state.trace })
       this.calls.clear()
       if (this.store.state.follow) this.followEnd()
+      if (heading(this.info) !== before) {
+        this.paintTitle()
+        this.paintTabs()
+      }
       this.show()
+      this.countLater()
     } catch (error) {
       if (!cancelled(error)) this.say(String(/** @type {Error} */ (error).message))
     }
+  }
+
+  /** Large threads are counted while the page is in use already: asks again until they are. */
+  countLater () {
+    clearTimeout(this.counting)
+    if (this.info.counted === false && !this.info.live) this.counting = setTimeout(() => this.refresh(), COUNT_AGAIN)
   }
 
   followEnd () {

@@ -16,9 +16,11 @@ export function bars (calls) {
 }
 
 export class Overview {
-  /** @param {import('./types.js').Context} context */
-  constructor (context) {
+  /** @param {import('./types.js').Context} context @param {(part: number) => void} progress is told how much of a
+   * large trace is ready to be seen */
+  constructor (context, progress) {
     this.context = context
+    this.progress = progress
     this.canvas = el('canvas', { class: 'map', role: 'img', 'aria-label': 'Map of the whole trace' })
     /** @type {import('./types.js').MapAnswer | null} */
     this.answer = null
@@ -93,6 +95,7 @@ export class Overview {
     api.get('map', 'map', { trace: store.state.trace, width }).then(
       answer => {
         this.answer = answer
+        this.progress(answer.progress)
         this.draw()
         if (answer.progress < 1) {
           this.asked = ''

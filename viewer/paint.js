@@ -40,6 +40,20 @@ function lengthen (spans, at, x1, label, labels, row, fn) {
   else if (x1 - x0 >= label) labels.push({ x: x0, y: row.y, width: x1 - x0, height: row.height, fn })
 }
 
+/**
+ * The cell that was painted last.
+ * @typedef {{call: number, fn: number, whole: boolean, end: number}} Tail
+ */
+
+/** Whether a cell at the begin of a piece is what the piece before ended with, and ended there only because of it.
+ * @param {Tail} tail @param {Float64Array} cells @param {number} i @param {number} low */
+function goesOn (tail, cells, i, low) {
+  const [start, , fn, share, calls, call] = cells.subarray(i, i + STRIDE)
+  if (call >= 0 && tail.call >= 0) return call === tail.call
+  if (fn !== tail.fn || !tail.whole || tail.end < low) return false
+  return call >= 0 ? start < low : start <= low && share === 255 && calls === 0
+}
+
 /** Paints the cells of one row into `spans` and `labels`.
  * @param {Row} row @param {Viewport} view @param {(fn: number) => number} colour @param {number} label
  * @param {Label[]} labels @returns {number[]} */
@@ -48,7 +62,7 @@ function paintRow (row, view, colour, label, labels) {
   const scale = width / (to - from)
   const spans = []
   let painted = 0 // pixels to the left of this are done
-  let last = -1 // the call that was painted last
+  let tail = { call: -1, fn: -1, whole: false, end: -1 }
   for (const { from: low, to: high, cells } of row.pieces) {
     const end = Math.min(to, high)
     for (let i = firstAfter(cells, Math.max(from, low)) * STRIDE; i < cells.length && cells[i] < end; i += STRIDE) {
@@ -58,8 +72,8 @@ function paintRow (row, view, colour, label, labels) {
       const x0 = Math.max(painted, Math.round((begins - from) * scale))
       const x1 = Math.min(width, Math.max(Math.round((ends - from) * scale), x0 + (ends > begins ? 1 : 0)))
       if (x1 <= x0 || x0 >= width) continue
-      const more = call >= 0 && call === last // the call of the piece before, which ended there only because of it
-      last = call
+      const more = goesOn(tail, cells, i, low)
+      tail = { call, fn: cells[i + 2], whole: call >= 0 || cells[i + 3] === 255, end: ends }
       painted = x1
       if (more) {
         const before = spans.length - 3

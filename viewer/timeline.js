@@ -3,22 +3,23 @@
 import { Cells, CHUNK, levelOf, tileSpan } from './cells.js'
 import { cancelled } from './api.js'
 import { colourOf } from './colours.js'
-import { el, fill, sized } from './dom.js'
+import { button, el, fill, sized } from './dom.js'
+import { Flight } from './flight.js'
 import { duration, short } from './format.js'
 import { Gestures, Held } from './gestures.js'
 import { Gutter } from './gutter.js'
 import { Overview } from './overview.js'
 import { drawFrame, drawLabels, drawLosses, drawMoments, drawRuler, drawSelection } from './overlay.js'
-import { cellAt, paint, raster, STRIDE } from './paint.js'
+import { cellAt, paint, raster } from './paint.js'
+import { Steps } from './steps.js'
 import { differs } from './store.js'
 import { Tip } from './tip.js'
-import { heightOf, layout, rangeOf, ROW, visible, within, zoomed } from './tracks.js'
+import { heightOf, layout, rangeOf, ROW, visible, zoomed } from './tracks.js'
 
 const RULER = 30
 const NAMED = 30 // CSS pixels from which on a call is named
 const ASK_EVERY = 50 // milliseconds
 const TALLEST = 8e6 // pixels that a browser can scroll
-const FLIGHT = 160 // milliseconds from one sight to the next
 
 /** @typedef {import('./types.js').Context} Context */
 /** @typedef {import('./tracks.js').Track} Track */
@@ -38,15 +39,27 @@ export class Timeline {
     this.ruler = el('canvas', { class: 'ruler', role: 'img', 'aria-label': 'Ruler: drag to select a range of time' })
     this.gutter = new Gutter(context)
     this.tip = new Tip(context)
+    this.steps = new Steps(this)
+    this.flight = new Flight(context, () => this.range())
     this.spacer = el('div', { class: 'spacer' }, el('div', { class: 'sticky' }, this.gutter.root, this.canvas))
     this.scroller = el('div', { class: 'scroller' }, this.spacer)
     this.head = el('div', { class: 'head' })
-    this.overview = new Overview(context)
+    this.reading = el('span', {
+      class: 'reading',
+      hidden: true,
+      title: 'Wide pictures are being prepared: until then they show some places, and the rest is empty'
+    })
+    this.overview = new Overview(context, part => {
+      this.reading.hidden = part >= 1
+      this.reading.textContent = `preparing: ${Math.floor(part * 100)} %`
+    })
+    const foldAll = button('', () => this.gutter.foldAll(), { class: 'link' })
+    this.foldAll = foldAll
     this.root = el(
       'section',
       { class: 'timeline', 'aria-label': 'Timeline' },
       el('div', { class: 'band' }, this.head, this.overview.canvas),
-      el('div', { class: 'band' }, el('div', { class: 'head span', 'aria-hidden': 'true' }), this.ruler),
+      el('div', { class: 'band' }, el('div', { class: 'head span' }, foldAll), this.ruler),
       this.scroller,
       this.tip.root
     )
@@ -62,7 +75,7 @@ export class Timeline {
     this.call = null
     /** @type {Map<number, number>} */
     this.colours = new Map()
-    this.frame = this.flight = this.lastAsked = 0
+    this.frame = this.lastAsked = 0
     this.later = /** @type {any} */ (0)
     this.known = ''
     /** @type {import('./store.js').State | null} */
@@ -97,7 +110,7 @@ export class Timeline {
     this.held?.end()
     this.overview.unmount()
     cancelAnimationFrame(this.frame)
-    cancelAnimationFrame(this.flight)
+    this.flight.end()
     clearTimeout(this.later)
     this.cells?.want(0, 0, 0, [])
     this.root.remove()
@@ -119,8 +132,11 @@ export class Timeline {
       this.overview.ask()
       this.head.replaceChildren(
         el('strong', {}, duration(end - this.context.info().start)),
-        el('span', {}, `${short(this.context.info().calls)} calls`)
+        el('span', {}, `${short(this.context.info().calls)} calls`),
+        this.reading
       )
+      this.foldAll.hidden = threads.length < 2
+      this.foldAll.textContent = this.tracks.every(one => one.folded) ? '▸ unfold all' : '▾ fold all'
     }
     if (before?.top !== state.top && Math.abs(this.scroller.scrollTop - state.top) > 1)
       this.scroller.scrollTop = state.top
@@ -307,7 +323,7 @@ export class Timeline {
   /** @returns {import('./gestures.js').Target} */
   target () {
     const { store } = this.context
-    const put = (/** @type {{from: number, to: number}} */ range) => this.go(range.from, range.to)
+    const put = (/** @type {{from: number, to: number}} */ range) => this.flight.go(range.from, range.to)
     return {
       zoom: (at, factor) => put(zoomed(this.range(), at, factor)),
       pan: (part, pixels) => {
@@ -331,47 +347,16 @@ export class Timeline {
     }
   }
 
-  /** @param {number} from @param {number} to */
-  go (from, to) {
-    cancelAnimationFrame(this.flight)
-    this.context.store.set({ ...within(from, to, this.context.info()), follow: 0 })
-  }
-
   /** @param {number} zoom @param {number} pan */
   move (zoom, pan) {
     const range = zoom === 1 ? this.range() : zoomed(this.range(), this.centre(), zoom)
     const by = (range.to - range.from) * pan
-    this.go(range.from + by, range.to + by)
+    this.flight.go(range.from + by, range.to + by)
   }
 
   /** Where keys zoom: at the pointer, or in the middle. */
   centre () {
     return this.pointer ? Math.min(1, Math.max(0, this.pointer.x / Math.max(1, this.width))) : 0.5
-  }
-
-  /** Goes to another sight in a few frames. @param {number} from @param {number} to */
-  fly (from, to) {
-    const aim = within(from, to, this.context.info())
-    const goal = rangeOf(aim, this.context.info())
-    const begin = this.range()
-    const start = performance.now()
-    const still = matchMedia('(prefers-reduced-motion: reduce)').matches
-    const frame = (/** @type {number} */ now) => {
-      const part = still ? 1 : Math.min(1, (now - start) / FLIGHT)
-      const eased = 1 - (1 - part) ** 3
-      if (part >= 1) {
-        this.context.store.set({ ...aim, follow: 0 })
-        return
-      }
-      const at = (/** @type {number} */ a, /** @type {number} */ b) => a + (b - a) * eased
-      this.context.store.set({
-        ...within(at(begin.from, goal.from), at(begin.to, goal.to), this.context.info()),
-        follow: 0
-      })
-      this.flight = requestAnimationFrame(frame)
-    }
-    cancelAnimationFrame(this.flight)
-    this.flight = requestAnimationFrame(frame)
   }
 
   /** What is at a place of the canvas. @param {number} x @param {number} y */
@@ -401,26 +386,7 @@ export class Timeline {
       this.context.store.set({ call: -1 })
       return
     }
-    await this.choose(found.track.thread.thread, found.depth, found.cell, found.time)
-  }
-
-  /** Selects the call of a cell, or the one that is open in it at a time. @param {number} thread @param {number} depth
-   * @param {import('./paint.js').Cell} cell @param {number} time */
-  async choose (thread, depth, cell, time) {
-    if (cell.call >= 0) this.context.store.set({ call: cell.call }, { step: true })
-    else await this.pick(thread, Math.round(Math.min(Math.max(time, cell.start), cell.end - 1)), depth)
-  }
-
-  /** Selects the call that is open in a thread at a time. @param {number} thread @param {number} time
-   * @param {number} depth */
-  async pick (thread, time, depth) {
-    const { api, store } = this.context
-    try {
-      const call = await api.get('at', 'at', { trace: store.state.trace, thread, time, depth })
-      if (call?.id >= 0) store.set({ call: call.id }, { step: true })
-    } catch (error) {
-      if (!cancelled(error)) this.context.say(String(/** @type {Error} */ (error).message))
-    }
+    await this.steps.choose(found.track.thread.thread, found.depth, found.cell, found.time)
   }
 
   // ---- keys ----
@@ -434,10 +400,10 @@ export class Timeline {
     const { call } = this
     if (call) {
       const margin = Math.max(4, call.duration * 0.15)
-      this.fly(call.start - margin, call.start + call.duration + margin)
+      this.flight.fly(call.start - margin, call.start + call.duration + margin)
       this.reveal(call)
-    } else if (state.a >= 0) this.fly(state.a, state.b)
-    else this.fly(info().start, info().end)
+    } else if (state.a >= 0) this.flight.fly(state.a, state.b)
+    else this.flight.fly(info().start, info().end)
   }
 
   /** Scrolls to a call's row, and to its time when that is not in sight. @param {import('./types.js').Call} call */
@@ -451,7 +417,7 @@ export class Timeline {
     const end = call.start + call.duration
     if (end < from || call.start > to) {
       const half = Math.max((to - from) / 2, call.duration)
-      this.fly(call.start + call.duration / 2 - half, call.start + call.duration / 2 + half)
+      this.flight.fly(call.start + call.duration / 2 - half, call.start + call.duration / 2 + half)
     }
   }
 
@@ -462,7 +428,7 @@ export class Timeline {
     if (this.held?.press(key)) return true
     if (key === 'f') this.fit()
     else if (key === 'm') this.measure()
-    else if (key.startsWith('Arrow') && document.activeElement === this.canvas) this.walk(key)
+    else if (key.startsWith('Arrow') && document.activeElement === this.canvas) this.steps.walk(key)
     else return false
     return true
   }
@@ -476,43 +442,5 @@ export class Timeline {
     const same = store.state.a === aim.a && store.state.b === aim.b
     store.set(same ? { a: -1, b: -1 } : aim)
     this.context.say(same ? 'No range is selected.' : `The range is ${duration(aim.b - aim.a)} long.`)
-  }
-
-  /** From call to call: up and down by depth, left and right in a row. @param {string} key */
-  async walk (key) {
-    const { call } = this
-    const { from, to } = this.range()
-    if (!call) {
-      const first = visible(this.tracks, this.top, this.top + this.height)[0]
-      const { thread } = first?.thread ?? { thread: -1 }
-      const pieces = this.pieces(thread, 0, levelOf(from, to, this.canvas.width), { from, to })
-      const cell = cellAt(pieces, (from + to) / 2, (to - from) / 2)
-      if (cell) await this.choose(thread, 0, cell, (from + to) / 2)
-      return
-    }
-    const end = call.start + call.duration
-    if (key === 'ArrowUp' && call.callers?.length) this.context.store.set({ call: call.callers[0].id })
-    if (key === 'ArrowDown') await this.nearest(call.thread, call.depth + 1, call.start, 1, end)
-    if (key === 'ArrowRight') await this.nearest(call.thread, call.depth, end, 1)
-    if (key === 'ArrowLeft') await this.nearest(call.thread, call.depth, call.start - 1, -1)
-  }
-
-  /** Selects the next call of a row in a direction, as far as the picture knows. @param {number} thread
-   * @param {number} depth @param {number} time @param {number} way @param {number} [limit] */
-  async nearest (thread, depth, time, way, limit = Infinity) {
-    const { from, to } = this.range()
-    const level = levelOf(from, to, this.canvas.width)
-    let best = null
-    for (const { cells } of this.pieces(thread, depth, level, { from, to })) {
-      for (let i = 0; i < cells.length; i += STRIDE) {
-        const start = cells[i]
-        const later = start >= time && start < limit && (!best || start < best.start)
-        const earlier = start <= time && (!best || start > best.start)
-        if (way > 0 ? later : earlier) best = { start, call: cells[i + 5] }
-      }
-    }
-    if (!best) this.context.say('There is no further call in sight.')
-    else if (best.call >= 0) this.context.store.set({ call: best.call })
-    else await this.pick(thread, best.start, depth)
   }
 }

@@ -47,7 +47,7 @@ export function visible (tracks, top, bottom) {
 
 /** @param {{from: number, to: number}} state @param {{start: number, end: number}} info */
 export function rangeOf (state, info) {
-  if (state.from >= 0 && state.to > state.from) return { from: state.from, to: state.to }
+  if (state.from >= 0 && state.to > state.from && state.from < info.end) return { from: state.from, to: state.to }
   return { from: info.start, to: Math.max(info.end, info.start + SHORTEST) }
 }
 

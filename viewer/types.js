@@ -14,7 +14,7 @@
  * @typedef {{start: number, end: number, wall?: string, command: string, host?: string, arch?: string, events: number,
  *   calls: number, lost: number, live: boolean, generation?: number, processes: Process[], threads: Thread[],
  *   marks: Mark[], windows: Window[], signals: Signal[], losses: Loss[], damage: string[], blocks: boolean,
- *   query: boolean, cut?: boolean, control?: boolean}} Info
+ *   query: boolean, cut?: boolean, counted?: boolean, control?: boolean}} Info
  * @typedef {{progress: number, width: number, from: number, to: number, calls: number[], lost: number[]}} MapAnswer
  * @typedef {[name: string, short: string, module: string]} Name
  * @typedef {{progress: number, from: number, to: number, threads: {thread: number, depths: number[][]}[],

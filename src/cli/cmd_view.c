@@ -130,9 +130,55 @@ static void free_names(struct named *n) {
 
 /* ---- the browser ---- */
 
-/* A process that waits for the address: it is made before rights are given up. Returns where to write it; -1: none. */
+/* Who opens the address, as the desktops agree. */
+#define OPENER "xdg-open"
+
+/* The whole path of a program; false: it is not in PATH. */
+static bool find_program(const char *name, char path[PATH_MAX]) {
+    const char *at = getenv("PATH");
+    for (; at && *at; at += *at == ':') {
+        size_t length = strcspn(at, ":");
+        int written = snprintf(path, PATH_MAX, "%.*s/%s", (int)length, at, name);
+        if (length && written > 0 && written < PATH_MAX && access(path, X_OK) == 0)
+            return true;
+        at += length;
+    }
+    return false;
+}
+
+static bool has_display(void) {
+    const char *x = getenv("DISPLAY"), *wayland = getenv("WAYLAND_DISPLAY"), *browser = getenv("BROWSER");
+    return (x && *x) || (wayland && *wayland) || (browser && *browser);
+}
+
+/* Waits for the address, and becomes the program that opens it. */
+static void open_address(int from, char *program) {
+    char address[256];
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+    ssize_t length = read(from, address, sizeof address - 1);
+    if (length <= 0 || setsid() < 0)
+        return;
+    address[length] = 0;
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < 3 && nothing >= 0; i++)
+        dup2(nothing, i);
+    (void)prctl(PR_SET_PDEATHSIG, 0);
+    execl(program, OPENER, address, (char *)NULL);
+}
+
+/* A process that waits for the address: it is made before rights are given up. Returns where to write it; -1: none,
+ * after a sentence that says why. */
 static int prepare_browser(void) {
+    char program[PATH_MAX];
     int ends[2];
+    if (!find_program(OPENER, program)) {
+        ct_message_error("no browser is opened, since " OPENER " is not in PATH (Debian: xdg-utils); open the address");
+        return -1;
+    }
+    if (!has_display()) {
+        ct_message_error("no browser is opened, since there is no display; open the address in one");
+        return -1;
+    }
     if (pipe2(ends, O_CLOEXEC) != 0)
         return -1;
     pid_t child = fork();
@@ -142,18 +188,8 @@ static int prepare_browser(void) {
             close(ends[1]);
         return child < 0 ? -1 : ends[1];
     }
-    char address[256];
-    (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
     close(ends[1]);
-    ssize_t length = read(ends[0], address, sizeof address - 1);
-    if (length > 0 && setsid() >= 0) {
-        address[length] = 0;
-        int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-        for (int i = 0; i < 3 && nothing >= 0; i++)
-            dup2(nothing, i);
-        (void)prctl(PR_SET_PDEATHSIG, 0);
-        execlp("xdg-open", "xdg-open", address, (char *)NULL);
-    }
+    open_address(ends[0], program);
     _exit(0);
 }
 

@@ -56,6 +56,8 @@ uint64_t ct_view_end(const struct ct_view_answer *a);
 struct ct_view_reader *ct_view_other(struct ct_view_answer *a);
 /* A thread by its number; false after an error. */
 bool ct_view_thread(struct ct_view_answer *a, size_t *thread);
+/* The thread that a process calls so; SIZE_MAX: there is none. */
+size_t ct_view_thread_of(const struct ct_trace *trace, size_t process, uint64_t tid);
 
 void ct_view_refuse(struct ct_view_answer *a, unsigned status, const char *error);
 /* Of a status of ours. */

@@ -94,7 +94,7 @@ static void put_last(struct ct_view_answer *a, size_t thread, uint64_t time_ns) 
 
 /* ---- signals of the manifest ---- */
 
-static size_t thread_of(const struct ct_trace *trace, size_t process, uint64_t tid) {
+size_t ct_view_thread_of(const struct ct_trace *trace, size_t process, uint64_t tid) {
     for (size_t i = 0; i < ct_trace_thread_count(trace); i++)
         if (ct_trace_thread_at(trace, i)->process == process && ct_trace_thread_at(trace, i)->tid == tid)
             return i;
@@ -137,7 +137,7 @@ static void put_stacks(struct ct_view_answer *a, size_t process, const struct ct
     ct_json_begin(&a->json, "threads", '[');
     for (const struct ct_json_node *stack = ct_json_first(stacks); stack; stack = stack->next) {
         uint64_t tid = ct_json_u64(ct_json_get(stack, "tid", NULL), 0);
-        size_t thread = thread_of(a->reader->trace, process, tid);
+        size_t thread = ct_view_thread_of(a->reader->trace, process, tid);
         ct_json_begin(&a->json, NULL, '{');
         ct_json_signed(&a->json, "thread", thread == SIZE_MAX ? -1 : (int64_t)thread + 1);
         ct_json_number(&a->json, "tid", tid);
@@ -164,7 +164,8 @@ static void put_registers(struct ct_view_answer *a, const struct ct_json_node *r
 }
 
 static void put_signal(struct ct_view_answer *a, size_t process, const struct ct_json_node *signal) {
-    size_t thread = thread_of(a->reader->trace, process, ct_json_u64(ct_json_get(signal, "tid", NULL), UINT64_MAX));
+    size_t thread =
+        ct_view_thread_of(a->reader->trace, process, ct_json_u64(ct_json_get(signal, "tid", NULL), UINT64_MAX));
     uint64_t end = ct_trace_process_at(a->reader->trace, process)->time_end_ns;
     uint64_t time = ct_json_u64(ct_json_get(signal, "time_ns", NULL), end);
     ct_json_begin(&a->json, NULL, '{');

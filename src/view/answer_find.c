@@ -8,19 +8,12 @@
 #include "trace/reader.h"
 #include "view/cells.h"
 #include "view/choice.h"
+#include "view/spread.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST_EVENTS (UINT64_C(8) << 20) /* that are read for an answer */
 enum { MOST_HEIGHT = 64, MOST_CALLS = 200, LOOKS = 64, STEPS = 4000 };
-
-static size_t column_of(const struct ct_view_choice *c, uint64_t ns, size_t width) {
-    if (ns < c->from_ns)
-        return 0;
-    __extension__ unsigned __int128 at = (unsigned __int128)(ns - c->from_ns) * width;
-    size_t column = (size_t)(at / (c->to_ns - c->from_ns));
-    return column < width ? column : width - 1;
-}
 
 /* Calls `each` for the calls that are asked for, until it returns false. */
 static int read_calls(struct ct_view_answer *a, const struct ct_ask *ask,
@@ -69,36 +62,8 @@ struct hits {
 
 static bool count_hit(void *arg, const struct ct_call_reader *r) {
     struct hits *h = arg;
-    h->columns[column_of(h->c, r->call.began_ns, h->width)]++;
+    h->columns[ct_view_column(h->c, r->call.began_ns, h->width)]++;
     return true;
-}
-
-static uint64_t calls_of(const struct ct_summary *summary, uint64_t function) {
-    for (size_t i = 0; i < ct_summary_function_count(summary); i++)
-        if (ct_summary_function(summary, i)->function == function)
-            return ct_summary_function(summary, i)->calls;
-    return 0;
-}
-
-/* The calls of each thread, spread evenly over the spans that may have some. */
-static void estimate(struct ct_view_answer *a, struct hits *h, const struct ct_view_name *name) {
-    struct ct_source *s = a->reader->source;
-    for (size_t i = 0; i < ct_trace_thread_count(s->trace); i++) {
-        const struct ct_summary *summary = s->summaries[i];
-        uint64_t having = 0, calls = summary ? calls_of(summary, name->function) : 0;
-        size_t spans = calls ? ct_summary_span_count(summary) : 0;
-        if ((h->c->thread != SIZE_MAX && h->c->thread != i) ||
-            ct_trace_thread_at(s->trace, i)->process != name->process)
-            continue;
-        for (size_t k = 0; k < spans; k++)
-            having += ct_summary_may_have(summary, k, name->function);
-        for (size_t k = 0; k < spans; k++) {
-            const struct cts_span *span = ct_summary_span(summary, k);
-            if (ct_summary_may_have(summary, k, name->function) && span->time_last_ns >= h->c->from_ns &&
-                span->time_first_ns < h->c->to_ns)
-                h->columns[column_of(h->c, span->time_first_ns, h->width)] += (calls + having - 1) / having;
-        }
-    }
 }
 
 static void put_columns(struct ct_view_answer *a, struct ct_view_choice *c, const struct ct_view_name *name) {
@@ -110,7 +75,7 @@ static void put_columns(struct ct_view_answer *a, struct ct_view_choice *c, cons
     ct_view_choice_ask(c, a, &ask);
     int status = !h.columns ? CT_ERR_NO_MEMORY : many ? 0 : read_calls(a, &ask, count_hit, &h);
     if (many && h.columns)
-        estimate(a, &h, name);
+        ct_view_spread(a, c, name, h.columns, h.width);
     if (status)
         ct_view_fail(a, status);
     ct_json_begin(&a->json, "columns", '[');
@@ -230,7 +195,7 @@ static bool add_heat(void *arg, const struct ct_call_reader *r) {
     struct heat *h = arg;
     if (r->call.end == CT_CALL_LOST || r->call.end == CT_CALL_ENTRY)
         return true;
-    size_t column = column_of(h->c, r->call.began_ns, h->width), bucket = bucket_of(h, r->call.duration_ns);
+    size_t column = ct_view_column(h->c, r->call.began_ns, h->width), bucket = bucket_of(h, r->call.duration_ns);
     if (!h->single)
         h->counts[column * h->height + bucket]++;
     else if (column == h->column && bucket == h->bucket && h->call_count < MOST_CALLS)

@@ -5,6 +5,7 @@
 #include "report/functions.h"
 #include "trace/reader.h"
 #include "view/choice.h"
+#include "view/spread.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,38 +30,47 @@ static int make_report(struct ct_view_answer *a, const struct ct_view_choice *c,
     return ct_report_make(report, a->reader->trace, &options);
 }
 
-/* Calls of each function in each of some slices of the time. */
+/* Calls of each function in each of some slices of the time: counted, or when that is too much, estimated for the rows
+ * that are shown. */
 struct sparks {
-    uint32_t (*slices)[SLICES]; /* by function's number */
+    struct ct_view_choice *choice;
+    bool estimated;
+    uint64_t (*slices)[SLICES]; /* by function's number; NULL when estimated */
     size_t room;
 };
 
-static void count_sparks(struct ct_view_answer *a, struct ct_view_choice *c, struct sparks *s) {
-    struct ct_call_reader *r = c->events <= SPARK_EVENTS ? calloc(1, sizeof *r) : NULL;
+static void count_sparks(struct ct_view_answer *a, struct sparks *s) {
+    struct ct_call_reader *r = s->estimated ? NULL : calloc(1, sizeof *r);
     struct ct_ask ask;
     if (!r)
         return;
-    ct_view_choice_ask(c, a, &ask);
+    ct_view_choice_ask(s->choice, a, &ask);
     int status = ct_call_reader_open(r, a->reader->source, &ask);
     while (!status && (status = ct_call_reader_next(r)) > 0) {
         uint32_t number = ct_view_function(a, r->process, r->call.function);
-        __extension__ unsigned __int128 at = (unsigned __int128)(r->call.began_ns - c->from_ns) * SLICES;
         status = number != UINT32_MAX && ct_grow_zeroed(&s->slices, &s->room, number, sizeof *s->slices, 256)
                      ? 0
                      : CT_ERR_NO_MEMORY;
         if (!status)
-            s->slices[number][(size_t)(at / (c->to_ns - c->from_ns)) % SLICES]++;
+            s->slices[number][ct_view_column(s->choice, r->call.began_ns, SLICES)]++;
     }
     ct_call_reader_close(r);
     free(r);
 }
 
-static void put_numbers(struct ct_view_answer *a, const struct ct_report_row *row, const struct sparks *s,
-                        uint32_t number) {
+static void put_spark(struct ct_view_answer *a, const struct sparks *s, uint32_t number) {
+    const struct ct_view_name *name = ct_view_names_get(&a->trace->names, number);
+    uint64_t estimated[SLICES] = {0};
+    const uint64_t *slices = number < s->room ? s->slices[number] : estimated;
+    if (s->estimated && name)
+        ct_view_spread(a, s->choice, name, estimated, SLICES);
     ct_json_begin(&a->json, "spark", '[');
-    for (size_t i = 0; number < s->room && i < SLICES; i++)
-        ct_json_number(&a->json, NULL, s->slices[number][i]);
+    for (size_t i = 0; i < SLICES; i++)
+        ct_json_number(&a->json, NULL, slices[i]);
     ct_json_end(&a->json, ']');
+}
+
+static void put_histogram(struct ct_view_answer *a, const struct ct_report_row *row) {
     ct_json_begin(&a->json, "histogram", '[');
     for (unsigned power = 0; row->times && power < 64; power++) {
         uint64_t count = ct_histogram_count(row->times, power);
@@ -89,7 +99,8 @@ static void put_row(struct ct_view_answer *a, const struct ct_report_row *row, c
     ct_json_number(&a->json, "p99", row->p99_ns);
     ct_json_number(&a->json, "longest", row->max_ns);
     ct_json_bool(&a->json, "timed", row->timed);
-    put_numbers(a, row, s, number);
+    put_spark(a, s, number);
+    put_histogram(a, row);
     ct_json_end(&a->json, '}');
 }
 
@@ -100,7 +111,7 @@ static bool has_text(const struct ct_report_row *row, const char *text) {
 
 void ct_view_answer_functions(struct ct_view_answer *a) {
     struct ct_view_choice c;
-    struct sparks sparks = {0};
+    struct sparks sparks = {.choice = &c};
     struct ct_report *report = NULL;
     const char *text = ct_view_text(a, "text", "");
     uint64_t offset = ct_view_number(a, "offset", 0), limit = ct_view_number(a, "limit", 100), total = 0;
@@ -110,7 +121,8 @@ void ct_view_answer_functions(struct ct_view_answer *a) {
     if (status)
         ct_view_fail(a, status);
     if (report) {
-        count_sparks(a, &c, &sparks);
+        sparks.estimated = c.events > SPARK_EVENTS;
+        count_sparks(a, &sparks);
         ct_json_begin(&a->json, "rows", '[');
         for (size_t i = 0; i < report->row_count; i++) {
             const struct ct_report_row *row = &report->rows[up ? report->row_count - 1 - i : i];
@@ -123,6 +135,7 @@ void ct_view_answer_functions(struct ct_view_answer *a) {
         ct_json_end(&a->json, ']');
         ct_json_number(&a->json, "total", total);
         ct_json_number(&a->json, "self", report->self_ns);
+        ct_json_bool(&a->json, "estimated", sparks.estimated);
     }
     free(sparks.slices);
     ct_report_free(report);

@@ -35,6 +35,11 @@ static uint32_t deepest(const struct ct_summary *summary) {
     return depth + 1;
 }
 
+/* What is in the thread is known, or read soon. */
+static bool is_counted(const struct ct_source *s, size_t thread) {
+    return s->summaries[thread] || ct_trace_thread_at(s->trace, thread)->event_count < CT_SUMMARY_LEAST;
+}
+
 /* The depth of a small thread, or of the blocks of a large one. */
 static uint32_t depth_of(struct ct_index *index) {
     enum { AT_ONCE = 256 };
@@ -96,14 +101,13 @@ struct column {
     int column;
 };
 
-static bool put_table(struct ct_view_answer *a, const char *key, enum ct_table_id table, const struct column *columns) {
+/* Returns how many rows there were. */
+static size_t put_rows(struct ct_view_answer *a, enum ct_table_id table, const struct ct_ask *ask,
+                       const struct column *columns, size_t most) {
     struct ct_rows *rows = NULL;
-    struct ct_ask ask;
     size_t count = 0;
-    ct_ask_all(&ask);
-    ct_json_begin(&a->json, key, '[');
-    int status = ct_rows_open(&rows, a->reader->source, table, &ask);
-    while (!status && count < MOST && ct_rows_next(rows) > 0) {
+    int status = ct_rows_open(&rows, a->reader->source, table, ask);
+    while (!status && count < most && ct_rows_next(rows) > 0) {
         count++;
         ct_json_begin(&a->json, NULL, '{');
         for (const struct column *c = columns; c->key; c++)
@@ -112,8 +116,57 @@ static bool put_table(struct ct_view_answer *a, const char *key, enum ct_table_i
     }
     if (!status)
         ct_rows_close(rows);
+    return count;
+}
+
+static bool put_table(struct ct_view_answer *a, const char *key, enum ct_table_id table, const struct column *columns) {
+    struct ct_ask ask;
+    ct_ask_all(&ask);
+    ct_json_begin(&a->json, key, '[');
+    size_t count = put_rows(a, table, &ask, columns, MOST);
     ct_json_end(&a->json, ']');
     return count == MOST;
+}
+
+/* Of a thread that is not counted, the signals that its process died of: the manifest knows them. */
+static size_t put_deaths(struct ct_view_answer *a, size_t thread) {
+    struct ct_source *s = a->reader->source;
+    const struct ct_trace_thread *info = ct_trace_thread_at(s->trace, thread);
+    const struct ct_json_node *root = ct_json_root(s->facts.trees[info->process]);
+    const struct ct_json_node *signal = ct_json_first(ct_json_get(root, "signals", NULL));
+    size_t count = 0;
+    for (; signal; signal = signal->next) {
+        uint64_t tid = ct_json_u64(ct_json_get(signal, "tid", NULL), UINT64_MAX);
+        if (!ct_json_flag(ct_json_get(signal, "fatal", NULL), false) ||
+            ct_view_thread_of(s->trace, info->process, tid) != thread)
+            continue;
+        ct_json_begin(&a->json, NULL, '{');
+        ct_view_put_time(a, "time", ct_json_u64(ct_json_get(signal, "time_ns", NULL), ct_view_end(a)));
+        ct_json_number(&a->json, "thread", thread + 1);
+        ct_json_string(&a->json, "signal", ct_json_text(ct_json_get(signal, "name", NULL), ""));
+        ct_json_end(&a->json, '}');
+        count++;
+    }
+    return count;
+}
+
+/* Every event of a large thread without a summary would have to be read for its signals. */
+static bool put_signals(struct ct_view_answer *a) {
+    static const struct column columns[] = {{"time", CT_SIGNALS_time},   {"thread", CT_SIGNALS_thread},
+                                            {"signal", CT_SIGNALS_name}, {"text", CT_SIGNALS_text},
+                                            {"call", CT_SIGNALS_id},     {0}};
+    struct ct_source *s = a->reader->source;
+    struct ct_ask ask;
+    size_t count = 0;
+    ct_ask_all(&ask);
+    ct_json_begin(&a->json, "signals", '[');
+    for (size_t i = 0; i < ct_trace_thread_count(s->trace) && count < MOST; i++) {
+        int64_t number = (int64_t)i + 1;
+        ask.ranges[CT_ASK_THREAD] = (struct ct_ask_range){number, number};
+        count += is_counted(s, i) ? put_rows(a, CT_TABLE_SIGNALS, &ask, columns, MOST - count) : put_deaths(a, i);
+    }
+    ct_json_end(&a->json, ']');
+    return count >= MOST;
 }
 
 /* Gaps, from the event before to the event after. */
@@ -191,12 +244,9 @@ void ct_view_answer_info(struct ct_view_answer *a) {
                                             {"time", CT_WINDOWS_time},
                                             {"reason", CT_WINDOWS_reasons},
                                             {0}};
-    static const struct column signals[] = {{"time", CT_SIGNALS_time},   {"thread", CT_SIGNALS_thread},
-                                            {"signal", CT_SIGNALS_name}, {"text", CT_SIGNALS_text},
-                                            {"call", CT_SIGNALS_id},     {0}};
     struct ct_source *s = a->reader->source;
     uint64_t events = 0, calls = 0, lost = 0;
-    bool cut = false;
+    bool cut = false, counted = true;
     put_head(a);
     put_processes(a);
     ct_json_begin(&a->json, "threads", '[');
@@ -206,6 +256,7 @@ void ct_view_answer_info(struct ct_view_answer *a) {
         if (i < MOST)
             calls += put_thread(a, i);
         cut |= i >= MOST;
+        counted = counted && is_counted(s, i);
     }
     ct_json_end(&a->json, ']');
     ct_json_number(&a->json, "events", events);
@@ -220,6 +271,7 @@ void ct_view_answer_info(struct ct_view_answer *a) {
     ct_json_bool(&a->json, "blocks", has_blocks(s->trace));
     ct_json_bool(&a->json, "query", true);
     cut |= put_losses(a);
-    cut |= put_table(a, "signals", CT_TABLE_SIGNALS, signals);
+    cut |= put_signals(a);
+    ct_json_bool(&a->json, "counted", counted);
     ct_json_bool(&a->json, "cut", cut);
 }

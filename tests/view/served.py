@@ -9,8 +9,9 @@ PATIENCE = 60  # seconds, for anything
 
 
 class Served:
-    def __init__(self, contrail, *words, **options):
-        self.process = subprocess.Popen([contrail, "view", "--no-open", "--timeout", "10m", *words],
+    def __init__(self, contrail, *words, no_open=True, **options):
+        quiet = ["--no-open"] if no_open else []
+        self.process = subprocess.Popen([contrail, "view", *quiet, "--timeout", "10m", *words],
                                         stdout=subprocess.PIPE, text=True, **options)
         self.address = self.process.stdout.readline().strip()
         parts = urllib.parse.urlsplit(self.address)

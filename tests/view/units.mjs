@@ -14,7 +14,7 @@ import { duration, moment, short, step, tick } from '../../viewer/format.js'
 import { bucketRange, heatAt, heatBoxes } from '../../viewer/heat.js'
 import { cellAt, firstAfter, fitted, paint, raster, STRIDE } from '../../viewer/paint.js'
 import { DEFAULTS, parse, serialize, Store } from '../../viewer/store.js'
-import { heightOf, layout, visible, within, zoomed } from '../../viewer/tracks.js'
+import { heightOf, layout, rangeOf, visible, within, zoomed } from '../../viewer/tracks.js'
 import { HOSTILE, makeTrace, random } from './made_trace.mjs'
 import { answer } from './mock.mjs'
 
@@ -50,6 +50,23 @@ test('a call that two tiles tell is painted once, and merged cells end with thei
   ]
   const frame = paint([{ y: 0, height: 1, pieces }], { from: 0, to: 1000, width: 1000 }, same, 1e9)
   assert.deepEqual(frame.lines[0].spans, [100, 899, 5 * LEVELS + 7, 900, 999, 6 * LEVELS + 4])
+})
+
+test('a call that levels show is one span across tiles, unless another one begins there', () => {
+  const spans = (/** @type {number[]} */ second) => {
+    const pieces = [
+      { from: 0, to: 500, cells: flat(cell(100, 500, 1, 255, 1, -1)) },
+      { from: 500, to: 1000, cells: flat(second) }
+    ]
+    return paint([{ y: 0, height: 1, pieces }], { from: 0, to: 1000, width: 1000 }, same, 30).lines[0].spans.length / 3
+  }
+  assert.equal(spans(cell(500, 900, 1, 255, 0, -1)), 1)
+  assert.equal(spans(cell(100, 900, 1, 255, 1, 77)), 1, 'the second tile knows the call, which began before')
+  assert.equal(spans(cell(500, 900, 1, 255, 1, -1)), 2, 'a call begins')
+  assert.equal(spans(cell(500, 900, 1, 255, 1, 500)), 2)
+  assert.equal(spans(cell(510, 900, 1, 255, 0, -1)), 2)
+  assert.equal(spans(cell(500, 900, 2, 255, 0, -1)), 2)
+  assert.equal(spans(cell(500, 900, 1, 90, 0, -1)), 2)
 })
 
 test('spans never overlap, never leave the picture and are at most as many as pixels', () => {
@@ -336,6 +353,12 @@ test('threads are below each other, and those in sight are found', () => {
   for (let i = 1; i < tracks.length; i++) assert.ok(tracks[i].y > tracks[i - 1].y + tracks[i - 1].height)
   assert.deepEqual(visible(tracks, tracks[1].y, tracks[1].y + 1), [tracks[1]])
   assert.deepEqual(visible(tracks, heightOf(tracks) + 5, 1e9), [])
+})
+
+test('a range that the trace does not reach is the whole trace', () => {
+  const info = { start: 0, end: 1000 }
+  assert.deepEqual(rangeOf({ from: 100, to: 300 }, info), { from: 100, to: 300 })
+  assert.deepEqual(rangeOf({ from: 1000, to: 3000 }, info), { from: 0, to: 1000 })
 })
 
 test('a zoom keeps the place under the pointer and ends at nanoseconds', () => {

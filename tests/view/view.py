@@ -396,6 +396,37 @@ def hostile_traces(contrail, traces):
             assert served.ask("info")["damage"], name
 
 
+# ---- the browser ----
+
+@check
+def opens_the_browser(contrail, traces):
+    """xdg-open gets the address with its token; a sentence says why when nothing is opened."""
+    with tempfile.TemporaryDirectory() as directory:
+        place = pathlib.Path(directory)
+        opener = place / "xdg-open"
+        opener.write_text('#!/bin/sh\nprintf "%s\\n" "$@" >"${0%/*}/new" && /bin/mv "${0%/*}/new" "${0%/*}/opened"\n')
+        opener.chmod(0o755)
+        plain = {name: value for name, value in os.environ.items()
+                 if name not in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")}
+        seen = plain | {"PATH": f"/nothing:{directory}", "DISPLAY": ":7"}
+        with Served(contrail, traces["whole"], no_open=False, env=seen) as served:
+            end = time.monotonic() + PATIENCE
+            while not (place / "opened").exists() and time.monotonic() < end:
+                time.sleep(0.02)
+            assert (place / "opened").read_text() == served.address + "\n" and served.token in served.address
+        (place / "opened").unlink()
+        for environment, words in (({"PATH": "/nothing", "DISPLAY": ":7"}, "xdg-open is not in PATH"),
+                                   ({"PATH": directory}, "there is no display")):
+            with Served(contrail, traces["whole"], no_open=False, env=plain | environment,
+                        stderr=subprocess.PIPE) as served:
+                assert served.ask("traces")["traces"]
+                assert words in served.process.stderr.readline()
+                served.process.stderr.close()
+        with Served(contrail, traces["whole"], env=seen) as served:
+            served.ask("traces")
+        assert not (place / "opened").exists()  # --no-open
+
+
 # ---- a recording that goes on ----
 
 def events_of(stream):

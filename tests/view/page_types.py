@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""types.py CACHE: the types that the page's comments state, checked by TypeScript (from npm, kept in CACHE).
+"""page_types.py CACHE: the types that the page's comments state, checked by TypeScript (from npm, kept in CACHE).
 
 Exit status 77: it is not available here; the reason is printed."""
 import pathlib
