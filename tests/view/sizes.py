@@ -3,7 +3,7 @@
 """What the page asks does not grow with the trace: the same requests, of a trace of a million events and of one that
 is much larger, have answers of the same size, and for pictures and single calls the server reads as much.
 
-sizes.py CONTRAIL MANY_EVENTS TOUR [EVENTS]: EVENTS of the large trace (10,000,000). Both repeat a recorded run of TOUR."""
+sizes.py CONTRAIL MANY_EVENTS TOUR [EVENTS]: EVENTS of the large trace (10,000,000). Both repeat a recorded TOUR."""
 import pathlib
 import re
 import subprocess
