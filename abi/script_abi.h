@@ -88,6 +88,26 @@ struct ct_script_slot {
     struct ct_script_work work;        /* controller, while ANSWERING; results: agent, while WORKING */
 };
 
+/* Functions of the agent that C modules call, with their names there (bindings/node/include/gum). */
+/* clang-format off */
+#define CT_SCRIPT_FUNCTION_LIST(X) \
+    X(NEXT, "ct_gum_next") \
+    X(KEEP, "ct_gum_keep") \
+    X(PUT_CALLOUT, "ct_gum_put_callout") \
+    X(PUT_BYTES, "ct_gum_put_bytes") \
+    X(PUT_COUNT, "ct_gum_put_count") \
+    X(PUT_COPY, "ct_gum_put_copy") \
+    X(PUT_LABEL, "ct_gum_put_label") \
+    X(PUT_JUMP, "ct_gum_put_jump") \
+    X(CLOCK, "ct_clock")
+/* clang-format on */
+enum ct_script_functions {
+#define CT_SCRIPT_FUNCTION_ENUM(name, text) CT_SCRIPT_DOES_##name,
+    CT_SCRIPT_FUNCTION_LIST(CT_SCRIPT_FUNCTION_ENUM)
+#undef CT_SCRIPT_FUNCTION_ENUM
+        CT_SCRIPT_FUNCTIONS
+};
+
 struct ct_script_shared {
     /* controller */
     uint32_t open; /* callbacks are wanted; 0: threads go on */
@@ -106,6 +126,7 @@ struct ct_script_shared {
     int32_t worker_error;                  /* what pthread_create has returned */
     /* agent, before the first hook: its functions */
     uint64_t on_enter, on_leave, callback_entry, make_worker, watch_faults;
+    uint64_t functions[CT_SCRIPT_FUNCTIONS];
     struct ct_script_slot slots[CT_SCRIPT_SLOTS];
 };
 
@@ -191,6 +212,7 @@ struct ct_script_stalk {
     uint64_t functions[CT_STALK_FUNCTIONS]; /* CT_STALK_FUNCTION_LIST */
     uint32_t mask, summary, transform;
     int32_t trust;
+    uint64_t native_transform, native_on_event, user; /* functions of C modules, and what they get; 0: none */
     uint32_t queue_capacity, drain_interval_ms;
     int32_t tid, status;
     uint32_t inside; /* of UNFOLLOW: the thread has yet to leave our code */

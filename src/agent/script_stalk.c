@@ -8,6 +8,7 @@
 #include "agent/script_stalk.h"
 #include "agent/agent_lane.h"
 #include "agent/script_agent.h"
+#include "agent/script_native.h"
 #include "hook/stub.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -82,7 +83,7 @@ static void put_batch(int tid, const void *items, uint32_t count, uint32_t size,
 }
 
 /* Events of a forked child belong to nobody; without a script they are not wanted either. */
-static bool is_wanted(void) {
+bool ct_script_stalk_is_wanted(void) {
     if (ct_os_getpid() == agent.pid && ct_agent_lane_is_recording() &&
         __atomic_load_n(&agent.bell->open, __ATOMIC_ACQUIRE))
         return true;
@@ -94,13 +95,13 @@ static bool is_wanted(void) {
 
 static void on_receive(void *user, int tid, const struct ct_stalker_event *events, size_t count) {
     (void)user;
-    if (is_wanted())
+    if (ct_script_stalk_is_wanted())
         put_batch(tid, events, (uint32_t)count, sizeof *events, false);
 }
 
 static void on_call_summary(void *user, int tid, const struct ct_stalker_call_count *counts, size_t count) {
     (void)user;
-    if (is_wanted())
+    if (ct_script_stalk_is_wanted())
         put_batch(tid, counts, (uint32_t)count, sizeof *counts, true);
 }
 
@@ -119,29 +120,6 @@ static void on_callout(struct ct_cpu_context *cpu, void *data) {
 
 static void on_probe(struct ct_cpu_context *cpu, void *data) {
     (void)ct_script_ask(cpu, CT_SCRIPT_ASKS_PROBE, (uint32_t)(uint64_t)data, ct_cpu_pc(cpu));
-}
-
-/* Branches whose label has not come yet. */
-struct branches {
-    uint32_t labels[CT_SCRIPT_LABELS];
-    size_t at[CT_SCRIPT_LABELS];
-    uint32_t count;
-};
-
-static void land(struct ct_stalker_writer *w, struct branches *open, uint32_t label) {
-    for (uint32_t i = 0; i < open->count; i++)
-        if (open->at[i] && open->labels[i] == label) {
-            ct_stalk_branch_here(w, open->at[i]);
-            open->at[i] = 0;
-        }
-}
-
-/* Only forward: a branch to a label that never comes leads to the end of the block. */
-static void branch(struct ct_stalker_writer *w, struct branches *open, const struct ct_script_block_edit *e) {
-    if (open->count == CT_SCRIPT_LABELS)
-        return;
-    open->labels[open->count] = e->id;
-    open->at[open->count++] = ct_stalk_branch(w, (unsigned)e->user);
 }
 
 /* `at`: how many instructions the iterator has given. */
@@ -163,9 +141,9 @@ static void put_callout(struct ct_stalker_iterator *it, const struct ct_script_b
 }
 
 static void apply(struct ct_stalker_iterator *it, struct ct_stalker_writer *w, const struct ct_script_block *b) {
-    struct branches open; /* an initializer would call memset */
+    struct ct_script_output out; /* an initializer would call memset */
     uint32_t at = 0;
-    open.count = 0;
+    ct_script_output_begin(&out, w);
     for (uint32_t i = 0; i < b->edit_count && i < CT_SCRIPT_EDITS; i++) {
         const struct ct_script_block_edit *e = &b->edits[i];
         switch (e->kind) {
@@ -182,10 +160,10 @@ static void apply(struct ct_stalker_iterator *it, struct ct_stalker_writer *w, c
             ct_stalker_writer_put_count(w, (uint64_t *)e->address);
             break;
         case CT_SCRIPT_EDIT_LABEL:
-            land(w, &open, e->id);
+            ct_script_put_label(&out, e->id);
             break;
         case CT_SCRIPT_EDIT_JUMP:
-            branch(w, &open, e);
+            ct_script_put_jump(&out, e->id, (uint32_t)e->user);
             break;
         case CT_SCRIPT_EDIT_COPY:
             (void)ct_stalker_writer_put_insn(w, e->address);
@@ -194,9 +172,7 @@ static void apply(struct ct_stalker_iterator *it, struct ct_stalker_writer *w, c
             break;
         }
     }
-    for (uint32_t i = 0; i < open.count; i++)
-        if (open.at[i])
-            ct_stalk_branch_here(w, open.at[i]);
+    ct_script_output_end(&out);
 }
 
 static int transform(void *user, struct ct_stalker_iterator *it, struct ct_stalker_writer *w) {
@@ -208,7 +184,7 @@ static int transform(void *user, struct ct_stalker_iterator *it, struct ct_stalk
     (void)user;
     b->count = ct_stalk_preview(it, b->addresses, b->lengths, CT_SCRIPT_INSNS);
     b->edit_count = 0;
-    bool kept = !b->count || !is_wanted() ||
+    bool kept = !b->count || !ct_script_stalk_is_wanted() ||
                 !ct_script_ask((struct ct_cpu_context *)words, CT_SCRIPT_ASKS_TRANSFORM, 0, b->addresses[0]) ||
                 !b->edit_count;
     if (!kept)
@@ -258,12 +234,18 @@ static struct stalk_thread *make_thread(int tid, uint64_t present, uint64_t *blo
     (void)ct_stalker_set_trust_threshold(agent.stalker, s->trust);
     if (s->summary)
         sink.on_call_summary = on_call_summary;
+    else if (s->native_on_event)
+        *status = ct_script_native_sink(s->native_on_event, s->user, &sink);
     else if (s->mask & CT_STALKER_ALL_EVENTS)
         sink.on_receive = on_receive;
-    if (s->transform) {
+    if (s->native_transform && !*status) {
+        *status = ct_script_native_transform(s->native_transform, s->user, &transformer);
+    } else if (s->transform) {
         transformer.transform = transform;
         transformer.user = (void *)++agent.transforms;
     }
+    if (*status)
+        return NULL;
     struct stalk_thread *t = ct_stalk_thread_make(agent.stalker, tid, &transformer, &sink, present, block, status);
     agent.shared->followed = agent.stalker->followed;
     return t;
@@ -400,6 +382,7 @@ void ct_script_stalk_open(struct ct_script_shared *shared, const struct ct_boot 
     agent.bell = shared;
     agent.shared = (struct ct_script_stalk *)((uint64_t)shared + CT_SCRIPT_STALK_AT);
     agent.shared->run = (uint64_t)&run_command;
+    ct_script_native_open(shared);
     agent.runtime = (struct ct_runtime *)boot->runtime;
     agent.runtime->go_through = go_through;
     agent.runtime->signal_action = signal_action;

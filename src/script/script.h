@@ -313,8 +313,9 @@ struct ct_script_follow {
     uint32_t summary;   /* calls are counted instead of listed: batches of struct ct_script_call_count */
     uint32_t transform; /* 1: each new block becomes a request of kind CT_SCRIPT_TRANSFORM */
     uint32_t pad;
-    uint64_t native_transform; /* must be 0 so far */
-    uint64_t native_on_event;  /* must be 0 so far */
+    /* Functions in the target (CModule), instead of requests and batches; 0: none */
+    uint64_t native_transform; /* void f(GumStalkerIterator *, GumStalkerOutput *, void *user) */
+    uint64_t native_on_event;  /* void f(const GumEvent *, GumCpuContext *, void *user) */
     uint64_t user;
 };
 /* `request`: of a waiting thread: it is followed from its answer on. NULL: thread `tid`, from now on. */

@@ -151,13 +151,26 @@ static const char *name_of(const struct loading *l, const Elf64_Sym *symbol) {
     return symbol->st_name < l->names_size ? l->names + symbol->st_name : "";
 }
 
+static uint64_t find_agents(const struct ct_script *s, const char *name) {
+    static const char *const names[CT_SCRIPT_FUNCTIONS] = {
+#define CT_SCRIPT_FUNCTION_NAME(name, text) text,
+        CT_SCRIPT_FUNCTION_LIST(CT_SCRIPT_FUNCTION_NAME)
+#undef CT_SCRIPT_FUNCTION_NAME
+    };
+    for (size_t i = 0; i < CT_SCRIPT_FUNCTIONS; i++)
+        if (!strcmp(names[i], name))
+            return s->shared->functions[i];
+    return 0;
+}
+
 static uint64_t find_given(const struct loading *l, const char *name) {
     if (!strcmp(name, "_GLOBAL_OFFSET_TABLE_"))
         return l->image.address + l->image.words;
     for (size_t i = 0; i < l->given_count; i++)
         if (!strcmp(l->given[i].name, name))
             return l->given[i].address;
-    return ct_script_export(l->s, name);
+    uint64_t agents = find_agents(l->s, name);
+    return agents ? agents : ct_script_export(l->s, name);
 }
 
 static int find_value(struct loading *l, size_t i) {

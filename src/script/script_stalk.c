@@ -57,6 +57,9 @@ static void prepare(struct ct_script *s, const struct ct_script_follow *what) {
     stalk->mask = what->summary ? CT_STALKER_CALL : what->mask & CT_STALKER_ALL_EVENTS;
     stalk->summary = what->summary;
     stalk->transform = what->transform;
+    stalk->native_transform = what->native_transform;
+    stalk->native_on_event = what->native_on_event;
+    stalk->user = what->user;
     stalk->trust = s->trust;
     stalk->queue_capacity = s->queue_capacity ? s->queue_capacity : CAPACITY;
     stalk->drain_interval_ms = s->drain_interval_ms;
@@ -129,12 +132,10 @@ static int attempt(struct ct_script *s, const struct attempt *a) {
 
 /* ---- following ---- */
 
-static int refuse(struct ct_script *s, const struct ct_script_follow *what) {
+static int refuse(struct ct_script *s) {
     struct ct_boot boot;
     if (s->guest)
         return ct_script_fail(s, CT_ERR_UNSUPPORTED, "threads cannot be followed while the process is recorded");
-    if (what->native_transform || what->native_on_event)
-        return ct_script_fail(s, CT_ERR_UNSUPPORTED, "transforms and event sinks of C modules do not work yet");
     if (ct_remote_read(s->remote, s->injection.boot, &boot, sizeof boot) || boot.by_table)
         return ct_script_fail(s, CT_ERR_UNSUPPORTED,
                               "the program uses the GS register itself (as Wine does), so it cannot be followed");
@@ -152,6 +153,8 @@ static int explain(struct ct_script *s, int status, int32_t tid) {
         return ct_script_fail(s, status, "thread %d is followed already", tid);
     if (status == CT_ERR_BUSY)
         return ct_script_fail(s, status, "thread %d cannot be taken over now; try again", tid);
+    if (status == CT_ERR_NO_SPACE)
+        return ct_script_fail(s, status, "no more than 256 transforms and sinks in C are possible");
     return status;
 }
 
@@ -159,7 +162,7 @@ int ct_script_follow(struct ct_script *s, const struct ct_script_request *reques
                      const struct ct_script_follow *what) {
     const struct attempt a = {tid, CT_SCRIPT_STALK_FOLLOW};
     pthread_mutex_lock(&s->work);
-    int status = ct_script_is_gone(s) ? ct_script_fail(s, CT_ERR_NOT_FOUND, "the process has ended") : refuse(s, what);
+    int status = ct_script_is_gone(s) ? ct_script_fail(s, CT_ERR_NOT_FOUND, "the process has ended") : refuse(s);
     if (!status) {
         prepare(s, what);
         status = request ? follow_waiting(s, request) : attempt(s, &a);

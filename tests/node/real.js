@@ -176,6 +176,16 @@ const cases = {
     return null;
   },
 
+  compiled_stalker() {
+    if (!has('cc'))
+      return 'no C compiler is installed';
+    const {status, out, err} = run(path.join(__dirname, 'compiled_stalker.js'), [sample, '4']);
+    assert.match(out, /compiled stalker: all right/, out + err);
+    assert.match(out, /round 3: licence wrong, price 1070, walked 9/);
+    assert.equal(status, 0);
+    return null;
+  },
+
   /* A script that fails in every way that it can; the program behaves as without it. */
   async bad_scripts() {
     const plain = spawnSync(sample, ['8'], {encoding: 'utf8'}).stdout;

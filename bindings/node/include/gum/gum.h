@@ -128,7 +128,131 @@ static inline guint gum_invocation_context_get_thread_id(GumInvocationContext *i
     return (guint)gum_process_get_current_thread_id();
 }
 
+/* Nanoseconds, monotonic. */
+guint64 ct_clock(void);
+
+/* ---- the Stalker ---- */
+
 /* A callout of a transform, and a call probe. */
 typedef void (*GumStalkerCallout)(GumCpuContext *cpu_context, gpointer user_data);
+
+typedef struct ct_stalker_iterator GumStalkerIterator;
+typedef struct ct_script_output GumX86Writer;
+typedef struct ct_script_output GumArm64Writer;
+typedef enum { GUM_INSTRUCTION_DEFAULT } GumInstructionEncoding;
+typedef enum { GUM_MEMORY_ACCESS_OPEN, GUM_MEMORY_ACCESS_EXCLUSIVE } GumMemoryAccess;
+typedef struct _GumStalkerOutput {
+    union {
+        GumX86Writer *x86;
+        GumArm64Writer *arm64;
+        gpointer instance;
+    } writer;
+    GumInstructionEncoding encoding;
+} GumStalkerOutput;
+
+/* What ends a block, and system calls; every other instruction is CT_INS_OTHER. Jcc is any conditional branch. */
+typedef enum {
+    CT_INS_OTHER,
+    X86_INS_JMP,
+    CT_INS_BRANCH,
+    X86_INS_CALL,
+    X86_INS_RET,
+    X86_INS_SYSCALL,
+    ARM64_INS_B = X86_INS_JMP,
+    ARM64_INS_BL = X86_INS_CALL,
+    ARM64_INS_RET = X86_INS_RET,
+    ARM64_INS_SVC = X86_INS_SYSCALL
+} ct_insn_id;
+
+/* As the agent has it (contrail/stalker.h): more than the text of an instruction would say. */
+struct ct_stalker_insn {
+    gsize size;
+    guint64 address;
+    const guint8 *bytes;
+    guint kind;
+    guint8 length, indirect, has_memory, base, index, scale, memory_read, memory_written;
+    gint64 displacement, immediate;
+    guint64 target;
+    guint32 registers_read, registers_written, flags_read, flags_written;
+};
+
+/* As far as modules look at it; there is no text. */
+typedef struct cs_insn {
+    guint id; /* ct_insn_id */
+    guint64 address;
+    guint16 size;
+    guint8 bytes[24];
+    const struct ct_stalker_insn *detail;
+} cs_insn;
+
+const struct ct_stalker_insn *ct_gum_next(GumStalkerIterator *iterator);
+void ct_gum_keep(GumStalkerIterator *iterator);
+void ct_gum_put_callout(GumStalkerIterator *iterator, GumStalkerCallout callout, gpointer data, GDestroyNotify destroy);
+
+/* One thread translates at a time. */
+static inline gboolean gum_stalker_iterator_next(GumStalkerIterator *iterator, const cs_insn **insn) {
+    static cs_insn now;
+    const struct ct_stalker_insn *next = ct_gum_next(iterator);
+    if (next == NULL)
+        return FALSE;
+    now.id = next->kind;
+    now.address = next->address;
+    now.size = next->length;
+    now.detail = next;
+    for (guint i = 0; i < next->length && i < sizeof now.bytes; i++)
+        now.bytes[i] = next->bytes[i];
+    if (insn != NULL)
+        *insn = &now;
+    return TRUE;
+}
+static inline void gum_stalker_iterator_keep(GumStalkerIterator *iterator) {
+    ct_gum_keep(iterator);
+}
+static inline void gum_stalker_iterator_put_callout(GumStalkerIterator *iterator, GumStalkerCallout callout,
+                                                    gpointer data, GDestroyNotify destroy) {
+    ct_gum_put_callout(iterator, callout, data, destroy);
+}
+static inline GumMemoryAccess gum_stalker_iterator_get_memory_access(GumStalkerIterator *iterator) {
+    (void)iterator;
+    return GUM_MEMORY_ACCESS_OPEN;
+}
+
+/* Events, for onEvent. */
+typedef enum {
+    GUM_NOTHING = 0,
+    GUM_CALL = 1,
+    GUM_RET = 2,
+    GUM_EXEC = 4,
+    GUM_BLOCK = 8,
+    GUM_COMPILE = 16
+} ct_event_type;
+typedef guint GumEventType;
+typedef struct {
+    GumEventType type;
+    gpointer location, target;
+    gint depth;
+} GumCallEvent;
+typedef GumCallEvent GumRetEvent;
+typedef struct {
+    GumEventType type;
+    gpointer location;
+} GumExecEvent;
+typedef struct {
+    GumEventType type;
+    gpointer start, end;
+} GumBlockEvent;
+typedef GumBlockEvent GumCompileEvent;
+typedef union _GumEvent {
+    GumEventType type;
+    GumCallEvent call;
+    GumRetEvent ret;
+    GumExecEvent exec;
+    GumBlockEvent block;
+    GumCompileEvent compile;
+} GumEvent;
+
+#if defined(__x86_64__)
+#include <gum/arch-x86/gumx86writer.h>
+#endif
 
 #endif
