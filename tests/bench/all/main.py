@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every figure that docs/PERFORMANCE.md speaks of, measured in one run: a table, JSON and plots.
 
-usage: main.py [--only GROUP]... [--rounds N] [--scale X] [--output DIR] BUILD
+usage: main.py [--only GROUP]... [--rounds N] [--scale X] [--quick] [--real-time] [--output DIR] BUILD
 
 Ways are measured in turns, best and median are given, and native is measured beside them. Results go to DIR
 (BUILD/bench): one file of JSON for each run, named by time and commit, which `make bench-compare OLD=FILE` reads, and
-SVG plots of the newest run. --scale 0.1 does a tenth of the work, for a look. Nothing here fails because it is slow."""
+SVG plots of the newest run. --scale 0.1 does a tenth of the work, for a look; --quick is three rounds with scale 0.15, some
+ten minutes in all. --real-time asks for real-time priority, so that other work on the machine disturbs less. Nothing here
+fails because it is slow."""
 import argparse
 import json
 import os
@@ -16,6 +18,7 @@ import time
 
 import asking
 import following
+import holding
 import measure
 import peers
 import reading
@@ -24,7 +27,8 @@ import series
 import starting
 import svg
 
-GROUPS = {"sustained": recording.sustained, "programs": recording.programs, "rate": recording.rate,
+GROUPS = {"bounds": recording.bounds, "sustained": recording.sustained, "programs": recording.programs,
+          "rate": recording.rate, "drain": holding.drain, "busy": holding.busy, "budget": holding.budget,
           "throw": recording.throws, "stalk": following.following, "start": starting.starting,
           "reading": reading.reading, "asking": asking.asking, "series": series.series, "peers": peers.peers}
 
@@ -51,14 +55,28 @@ def keep(bench, folder, began):
     return path
 
 
+def ask_for_real_time():
+    """Programs inherit it."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+    except PermissionError:
+        print("real-time priority is not allowed: run as root, or without --real-time", file=sys.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--only", action="append", choices=GROUPS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--real-time", action="store_true")
     parser.add_argument("--output")
     options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.scale = 3, 0.15
+    if options.real_time:
+        ask_for_real_time()
     began = time.time()
     bench = measure.Bench(os.path.abspath(options.build), None, options.rounds, options.scale)
     try:
@@ -71,6 +89,7 @@ def main():
         path = keep(bench, options.output or os.path.join(options.build, "bench"), began)
     finally:
         bench.close()
+    print("\nThis took %.0f s." % (time.time() - began))
     missed = [figure.name for figure in bench.figures if figure.met() is False]
     print("\n%d figures, %d goals missed%s" % (len(bench.figures), len(missed), ":" if missed else ""))
     for name in missed:

@@ -24,6 +24,16 @@ def stamps(bench):
     return json.loads(bench.output(command))["stamps_best"]
 
 
+def bounds(bench):
+    bench.begin("bounds", "the least that a call and return cost, whoever records them, nanoseconds")
+    command = [bench.bench_program("record_work"), "bound", "5", "1000000"]
+    names = {"stamps": "two timestamps alone", "slots": "stored in two events",
+             "small": "and 320 bytes copied to a ring of 1 MiB", "large": "and 320 bytes copied to a ring of 32 MiB"}
+    found = [json.loads(bench.output(command)) for _ in range(bench.rounds)]
+    for key, name in names.items():
+        bench.figure(name, "ns", [one[key] for one in found])
+
+
 def sustained_pair(bench, options, millions, kept):
     command = [bench.bench_program("calls"), "flat", str(millions)]
     text, manifest = bench.recorded(command, "--only", "calls", *options)
@@ -71,24 +81,28 @@ PROGRAMS = {
 }
 
 
-def recorded_work(bench, command, options, kept):
+def recorded_work(bench, command, options, kept, events):
     text, manifest = bench.recorded(command, *options)
     kept.append(measure.kept_percent(manifest))
+    events.append(measure.written(manifest) + measure.lost(manifest))
     return work.milliseconds(text)
 
 
 def programs(bench):
     bench.begin("programs", "time of the whole work of a recorded program, times native")
     for name, command in (("lua", work.lua(bench.scale)), ("sqlite", work.sqlite(bench.scale))):
-        kept = {way: [] for way in PROGRAMS}
+        kept, events = {way: [] for way in PROGRAMS}, []
         ways = {"native": lambda command=command: work.milliseconds(bench.output(command))}
         for way, (options, _) in PROGRAMS.items():
-            ways[way] = lambda way=way, options=options, command=command, kept=kept: recorded_work(
-                bench, command, options, kept[way])
+            ways[way] = lambda way=way, options=options, command=command, kept=kept, events=events: recorded_work(
+                bench, command, options, kept[way], events)
         found = bench.in_turns(ways)
         if not found.get("native"):
             continue
         bench.figure(name + " native", "ms", found["native"])
+        if events:
+            least = max(events) / 2 * stamps(bench) / 1e6  # ms of two timestamps for each call, and nothing else
+            bench.figure(name + ", two timestamps for each call alone", "x", [1 + least / min(found["native"])])
         for way, (_, goals) in PROGRAMS.items():
             if way in found:
                 bench.figure("%s, %s" % (name, way), "x", measure.ratios(found[way], found["native"]), goals[name])
