@@ -66,7 +66,7 @@ fidelity: all ## install and run some 90 programs in all modes; the table also l
 torture: all ## 1,000 rounds of kills, stalls, full disks and limits
 	@tests/fidelity/torture.py --build $(BUILD)/tests/fidelity --rounds 1000 $(TORTURE)
 
-bench: all ## every figure of docs/PERFORMANCE.md: a table, JSON and plots in build/bench (BENCH=--quick: in ten minutes)
+bench: all ## every figure of docs/PERFORMANCE.md: a table, JSON, plots in build/bench (BENCH=--quick: ten minutes)
 	@scripts/setup.sh packages-bench.txt
 	@python3 tests/bench/all/main.py $(BENCH) $(BUILD)
 

@@ -13,9 +13,9 @@
  * know. Handlers that are already there are taken over when we come (ct_fault_take); later ones come through sigaction,
  * which is a service. When the program asks for its handlers, it gets its own.
  *
- * A listener (ct_fault_watch) sees faults before the program does, with the program's registers. Then the kernel gets our
- * entry in place of its own action too, which ends the process: the program sees that none is installed, and dies of the
- * signal all the same, unless the listener says that it goes on.
+ * A listener (ct_fault_watch) sees faults before the program does, with the program's registers. Then the kernel gets
+ * our entry in place of its own action too, which ends the process: the program sees that none is installed, and dies
+ * of the signal all the same, unless the listener says that it goes on.
  *
  * Freestanding. Owner of the table of handlers: the thread that calls sigaction. A program that races with itself may
  * see the other thread's handler. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stops in which the budget restores entry bytes of hooks that are off, and puts those back that shall come back.
  *
- * One stop is bounded by work: at most CT_BUDGET_STOP_HOOKS hooks change in it. It is bounded by time too, and long ones
- * are rare. Owner: the budget's thread (recording_budget.c), under the recording's `work`. */
+ * One stop is bounded by work: at most CT_BUDGET_STOP_HOOKS hooks change in it. It is bounded by time too, and long
+ * ones are rare. Owner: the budget's thread (recording_budget.c), under the recording's `work`. */
 #ifndef CT_SESSION_BUDGET_STOPS_H
 #define CT_SESSION_BUDGET_STOPS_H
 
@@ -31,8 +31,8 @@ struct ct_budget_stops {
 /* Plans the next stop: hooks that come back, with their hosts, then hooks that are off and still have our bytes. */
 void ct_budget_stops_plan(struct ct_budget_stops *s, const struct ct_budget *budget,
                           const struct ct_budget_places *places, const uint32_t *back, size_t count);
-/* Makes the stop, if there is anything to change. A stop that is not possible soon is given up: the process runs on, and
- * the changes wait. */
+/* Makes the stop, if there is anything to change. A stop that is not possible soon is given up: the process runs on,
+ * and the changes wait. */
 struct ct_budget_stopped ct_budget_stops_make(struct ct_budget_stops *s, struct ct_recording *r,
                                               struct ct_budget_places *places);
 void ct_budget_stopped_add(struct ct_budget_stopped *all, const struct ct_budget_stopped *one);

@@ -152,8 +152,8 @@ const cases = {
     const early = scripted('followed', CHANGES + follow, ['changes']);
     assert.equal(early.out, 'read 42\ndivided: 1\nread 42 beyond the end\nhalf is 1.5\nend\n', early.err);
     const late = scripted('late', follow + `Interceptor.attach(Process.mainModule.getSymbolByName('fault'), {
-      onEnter() { Process.setExceptionHandler((d) => { console.error('late', d.type); d.context.pc = d.context.pc.add(2);
-        d.context.rax = 1; return true; }); }});`, ['fault', '11']);
+      onEnter() { Process.setExceptionHandler((d) => { console.error('late', d.type);
+        d.context.pc = d.context.pc.add(2); d.context.rax = 1; return true; }); }});`, ['fault', '11']);
     assert.equal(late.out, 'read 1\nend\n', late.err);
     const dies = scripted('dies', LOOKS + follow, ['fault', '11']);
     assert.equal(dies.status, 139, dies.err);

@@ -86,7 +86,7 @@ static void test_dearest(void **state) {
     assert_int_equal(take_out(numbers), 0);
 }
 
-/* 200 ms are some looks: in that many after a change of load all that is too dear is out, however quiet it was before. */
+/* 200 ms are some looks: in that many after a change of load all that is too dear is out, however quiet it was. */
 static void test_change_of_load(void **state) {
     (void)state;
     uint32_t numbers[HOOKS];

@@ -6,9 +6,9 @@ usage: main.py [--only GROUP]... [--rounds N] [--scale X] [--quick] [--real-time
 
 Ways are measured in turns, best and median are given, and native is measured beside them. Results go to DIR
 (BUILD/bench): one file of JSON for each run, named by time and commit, which `make bench-compare OLD=FILE` reads, and
-SVG plots of the newest run. --scale 0.1 does a tenth of the work, for a look; --quick is three rounds with scale 0.15, some
-ten minutes in all. --real-time asks for real-time priority, so that other work on the machine disturbs less. Nothing here
-fails because it is slow."""
+SVG plots of the newest run. --scale 0.1 does a tenth of the work, for a look; --quick is three rounds with scale 0.15,
+some ten minutes in all. --real-time asks for real-time priority, so that other work on the machine disturbs less.
+Nothing here fails because it is slow."""
 import argparse
 import json
 import os
