@@ -202,6 +202,9 @@ if [ -n "$long" ]; then
         check "following while threads come and go" python3 tests/e2e/stalk/command.py \
             --contrail build/src/cli/contrail --build build/tests/e2e/stalk --long churn
         check "recorded programs, all variants in all modes" python3 tests/e2e/record/run.py $record
+        check "the same without GS" env LD_PRELOAD="$PWD/build/tests/e2e/record/libtakes_gs.so" \
+            python3 tests/e2e/record/run.py $record injected/exceptions_signals injected/seccomp \
+            injected/shared_memory_child injected/signals injected/small_signal_stack injected/spawn injected/threads
         check "followed and let go, again and again" python3 tests/e2e/stalk/command.py \
             --contrail build/src/cli/contrail --build build/tests/e2e/stalk --long again_and_again
         check "hazard programs of both compilers, followed" env CONTRAIL_TEST_LONG=1 tests/e2e/stalk/zoo.sh \
