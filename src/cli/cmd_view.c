@@ -6,6 +6,7 @@
 #include "cli/reading.h"
 #include "cli/rights.h"
 #include "cli/signals.h"
+#include "cli/view_keeper.h"
 #include "base/json_read.h"
 #include "http/http.h"
 #include "trace/reader.h"
@@ -216,7 +217,7 @@ static uint64_t now_s(void) {
 }
 
 /* Returns when a signal comes, or the time is over. */
-static int serve(const struct options *o, const struct named *n, int browser) {
+static int serve(const struct options *o, const struct named *n, const struct ct_view_keep *keep, int browser) {
     struct ct_view *view;
     char error[1024] = "", token[CT_HTTP_TOKEN + 1], name[CT_HTTP_TOKEN + 1], cookie[32], address[128];
     if (!ct_http_make_token(token) || !ct_http_make_token(name))
@@ -229,7 +230,8 @@ static int serve(const struct options *o, const struct named *n, int browser) {
                                                         .directories = o->directories.items,
                                                         .port = (uint16_t)o->port,
                                                         .token = token,
-                                                        .cookie = cookie},
+                                                        .cookie = cookie,
+                                                        .keep = keep},
                               error, sizeof error);
     if (status)
         return explain(status, error, o);
@@ -249,13 +251,16 @@ static int run(const struct options *o, const struct ct_operands *operands) {
     struct named n = {0};
     int code = name_traces(&n, operands);
     if (code < 0) {
-        int browser = o->no_open ? -1 : prepare_browser();
         struct ct_rights rights = n.live ? ct_rights_to_talk((char *const *)(uintptr_t)n.paths, n.count)
                                          : ct_rights_to_read((char *const *)(uintptr_t)n.paths, n.count);
+        struct ct_view_keeper *keeper =
+            rights.user != geteuid() && rights.search ? ct_view_keeper_start(n.paths, n.count) : NULL;
+        int browser = o->no_open ? -1 : prepare_browser();
         ct_rights_drop(&rights, true);
-        code = serve(o, &n, browser);
+        code = serve(o, &n, ct_view_keeper_keep(keeper), browser);
         if (browser >= 0)
             close(browser);
+        ct_view_keeper_end(keeper);
     }
     free_names(&n);
     return code;

@@ -86,11 +86,13 @@ void ct_levels_builder_free(struct ct_levels_builder *builder);
 
 /* ---- files (levels_file.c) ---- */
 
-/* Begins a file for the tiles that come, if the thread's directory or the cache takes one. */
+#define CT_LEVELS_FILE "levels.ctv"
+/* Begins a file for the tiles that come, if the thread's directory or the cache takes one. `fd`: the file, which has
+ * been made elsewhere; -1: none. */
 struct ct_levels_file;
-struct ct_levels_file *ct_levels_file_begin(struct ct_levels *levels, struct ct_source *source, size_t thread);
-/* Completes it, or removes it. */
-void ct_levels_file_end(struct ct_levels_file *file, bool complete);
+struct ct_levels_file *ct_levels_file_begin(struct ct_levels *levels, struct ct_source *source, size_t thread, int fd);
+/* Completes it, or removes it. True: it is complete. */
+bool ct_levels_file_end(struct ct_levels_file *file, bool complete);
 /* False: there is none that was made from these events. */
 bool ct_levels_load(struct ct_levels *levels, struct ct_source *source, size_t thread);
 /* Adds a tile, to the file or in memory; takes the bytes. False: no memory. */

@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NAME    "levels.ctv"
 #define MAGIC   "CTV1"
 #define VERSION 1u
 
@@ -37,7 +36,7 @@ struct entry {
 
 struct ct_levels_file {
     struct ct_levels *levels;
-    struct ct_place *place;
+    struct ct_place *place; /* NULL: the file has been made elsewhere */
     char fresh[80], name[80];
     uint64_t identity;
 };
@@ -47,7 +46,7 @@ static struct ct_place *find_place(struct ct_source *source, size_t thread, uint
                                    char name[80]) {
     struct ct_place *place = ct_summary_place(source->trace, thread);
     char path[PATH_MAX];
-    snprintf(name, 80, NAME);
+    snprintf(name, 80, CT_LEVELS_FILE);
     if (place)
         return place;
     snprintf(name, 80, "view_%016llx.levels", (unsigned long long)identity);
@@ -79,23 +78,33 @@ bool ct_levels_add(struct ct_levels *l, const struct ct_levels_tile *from) {
     return good;
 }
 
-struct ct_levels_file *ct_levels_file_begin(struct ct_levels *l, struct ct_source *source, size_t thread) {
-    struct ct_levels_file *f = calloc(1, sizeof *f);
-    if (!f)
-        return NULL;
-    f->levels = l;
-    f->identity = ct_summary_identity(source->trace, thread, &source->facts);
+/* A new file in a place of ours. */
+static int create(struct ct_levels_file *f, struct ct_source *source, size_t thread) {
     f->place = find_place(source, thread, f->identity, true, f->name);
     snprintf(f->fresh, sizeof f->fresh, ".%.40s.%d", f->name, (int)getpid());
-    int fd = f->place ? ct_summary_create(f->place, f->fresh) : -1;
-    if (fd < 0) {
-        ct_place_drop(f->place);
+    int made = f->place ? ct_summary_create(f->place, f->fresh) : -1;
+    int fd = made >= 0 ? ct_place_open_file(f->place, f->fresh, O_RDWR) : -1;
+    if (made >= 0)
+        close(made);
+    return fd;
+}
+
+struct ct_levels_file *ct_levels_file_begin(struct ct_levels *l, struct ct_source *source, size_t thread, int fd) {
+    struct ct_levels_file *f = calloc(1, sizeof *f);
+    if (f) {
+        f->levels = l;
+        f->identity = ct_summary_identity(source->trace, thread, &source->facts);
+        fd = fd >= 0 ? fd : create(f, source, thread);
+    }
+    if (!f || fd < 0) {
+        if (f)
+            ct_place_drop(f->place);
+        if (fd >= 0)
+            close(fd);
         free(f);
         return NULL;
     }
-    int readable = ct_place_open_file(f->place, f->fresh, O_RDWR);
-    close(fd);
-    l->fd = readable;
+    l->fd = fd;
     l->file_size = sizeof(struct header);
     return f;
 }
@@ -158,16 +167,17 @@ static bool write_tables(struct ct_levels_file *f) {
     return good;
 }
 
-void ct_levels_file_end(struct ct_levels_file *f, bool complete) {
+bool ct_levels_file_end(struct ct_levels_file *f, bool complete) {
     if (!f)
-        return;
+        return false;
     pthread_mutex_lock(&f->levels->lock);
     bool good = complete && is_whole(f->levels) && write_tables(f);
     pthread_mutex_unlock(&f->levels->lock);
-    if (!good || ct_place_replace(f->place, f->fresh, f->name) != 0)
+    if (f->place && (!good || ct_place_replace(f->place, f->fresh, f->name) != 0))
         (void)ct_place_remove(f->place, f->fresh); /* it is read until the end all the same */
     ct_place_drop(f->place);
     free(f);
+    return good;
 }
 
 /* ---- reading ---- */
@@ -238,7 +248,8 @@ static void forget(struct ct_levels *l) {
 bool ct_levels_load(struct ct_levels *l, struct ct_source *source, size_t thread) {
     const struct ct_trace_thread *info = ct_trace_thread_at(source->trace, thread);
     uint64_t identity = ct_summary_identity(source->trace, thread, &source->facts);
-    char *path = ct_file_path("%s/thread_%u/" NAME, source->trace->processes[info->process].directory, info->id);
+    char *path =
+        ct_file_path("%s/thread_%u/" CT_LEVELS_FILE, source->trace->processes[info->process].directory, info->id);
     char name[80];
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     free(path);

@@ -99,16 +99,25 @@ static void summarize(struct ct_view_maker *m, struct ct_source *source, const s
         share_summary(m->trace, part->thread, summary);
 }
 
+/* A file for the levels of a thread, made where we may not write; -1: none. */
+static int kept_file(const struct ct_view_trace *t, const struct ct_trace_thread *info, const char *process) {
+    const struct ct_view_keep *keep = t->view->options.keep;
+    return keep ? keep->file(keep->arg, t->number, process, info->id) : -1;
+}
+
 static void make_levels(struct ct_view_maker *m, struct ct_source *source, struct part *part) {
     struct ct_levels *levels = m->trace->levels[part->thread];
     struct ct_levels_file *file = NULL;
+    const struct ct_trace_thread *info = ct_trace_thread_at(source->trace, part->thread);
+    const char *process = ct_trace_process_at(source->trace, info->process)->directory;
+    const struct ct_view_keep *keep = m->trace->view->options.keep;
     struct work work = {m, part, source->trace->threads[part->thread].index.first};
     if (!levels) {
         levels = ct_levels_new(source->start_ns);
         if (levels && m->ended && ct_levels_load(levels, source, part->thread))
             part->finished = true;
         else if (levels && m->ended)
-            file = ct_levels_file_begin(levels, source, part->thread);
+            file = ct_levels_file_begin(levels, source, part->thread, kept_file(m->trace, info, process));
         if (levels)
             share_levels(m->trace, part->thread, levels);
     }
@@ -120,7 +129,8 @@ static void make_levels(struct ct_view_maker *m, struct ct_source *source, struc
         part->builder = NULL;
         part->finished = true;
     }
-    ct_levels_file_end(file, !status && levels && levels->done);
+    if (ct_levels_file_end(file, !status && levels && levels->done) && keep)
+        keep->complete(keep->arg, m->trace->number, process, info->id);
     m->trace->made += part->events - part->counted;
     part->counted = part->events;
 }

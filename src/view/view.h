@@ -12,13 +12,24 @@
 
 enum { CT_VIEW_TRACES = 8 };
 
+/* Keeps levels where the server itself may not write. Any thread. */
+struct ct_view_keep {
+    /* An empty file for a thread of a trace, to read and write, which the caller closes; -1: none. `process`: the
+     * directory of its process. */
+    int (*file)(void *arg, size_t trace, const char *process, uint32_t thread);
+    /* It has all that it will have. */
+    void (*complete)(void *arg, size_t trace, const char *process, uint32_t thread);
+    void *arg;
+};
+
 struct ct_view_options {
     const char *const *paths;       /* of traces, NULL-terminated, CT_VIEW_TRACES at most */
     const char *const *directories; /* further places of binaries and debug files; NULL: none */
     uint16_t port;                  /* 0: any that is free */
     const char *token;
-    const char *cookie; /* a name that other servers of this machine do not have */
-    unsigned jobs;      /* processors for levels; 0: all */
+    const char *cookie;              /* a name that other servers of this machine do not have */
+    unsigned jobs;                   /* processors for levels; 0: all */
+    const struct ct_view_keep *keep; /* lives as long as the server; NULL: none */
 };
 
 struct ct_view;

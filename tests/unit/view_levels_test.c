@@ -410,7 +410,7 @@ static void store_levels(struct ct_source *source, uint64_t *hash) {
     struct ct_levels *levels = ct_levels_new(source->start_ns);
     unsigned bad;
     levels->least = 2000;
-    struct ct_levels_file *file = ct_levels_file_begin(levels, source, 0);
+    struct ct_levels_file *file = ct_levels_file_begin(levels, source, 0, -1);
     assert_non_null(file);
     struct ct_levels_builder *builder = ct_levels_builder_new(levels, source, 0, true);
     assert_int_equal(ct_levels_build(builder, source, true, NULL, NULL), 0);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server of `contrail view`: who gets an answer, and what is in it, compared with `contrail query`.
 
-view.py CONTRAIL MAKE_TRACE HOSTILE_TRACE GROWS [NAME...]: all checks, or those with these names."""
+view.py CONTRAIL MAKE_TRACE HOSTILE_TRACE GROWS MANY_EVENTS [NAME...]: all checks, or those with these names."""
 import http.client
 import json
 import os
@@ -396,6 +396,52 @@ def hostile_traces(contrail, traces):
             assert served.ask("info")["damage"], name
 
 
+# ---- levels ----
+
+def wait_for(ready):
+    end = time.monotonic() + PATIENCE
+    while not ready():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def make_levels(contrail, trace):
+    with Served(contrail, trace) as served:
+        wait_for(lambda: served.ask("map", width=1)["progress"] == 1)
+
+
+def levels_of(trace):
+    """The files of levels, also those that are not complete: (name, inode, bytes)."""
+    return {(path, path.stat().st_ino, path.read_bytes()) for path in trace.glob("pid_*/thread_*/*levels*")}
+
+
+@check
+def levels_are_kept(contrail, traces):
+    """They are made once, also of root's trace, which the server reads as nobody; a file that does not fit is made
+    again, and what a killed server leaves is removed."""
+    trace = traces["whole"].parent.parent / "repeated"
+    piece = next(traces["whole"].glob("pid_*"))
+    subprocess.run([traces["many_events"], trace, "1000000", piece], check=True, stdout=subprocess.DEVNULL)
+    make_levels(contrail, trace)
+    kept = levels_of(trace)
+    assert sorted(path.name for path, *_ in kept) == ["levels.ctv"] * 2, kept
+    make_levels(contrail, trace)
+    assert levels_of(trace) == kept
+    path, _, whole = min(kept)
+    path.write_bytes(whole[:30] + b"\x55" + whole[31:])
+    make_levels(contrail, trace)
+    again = levels_of(trace)
+    assert {(name, text) for name, _, text in again} == {(name, text) for name, _, text in kept} and again != kept
+    if os.getuid() == 0:
+        with Served(contrail, trace) as served:
+            served.process.kill()
+        wait_for(lambda: levels_of(trace) == again)
+    path.unlink()
+    path.parent.chmod(0o777)  # anybody could write a file there: it is kept in the cache, or nowhere
+    make_levels(contrail, trace)
+    assert len(levels_of(trace)) == 1
+
+
 # ---- the browser ----
 
 @check
@@ -481,15 +527,16 @@ def live(contrail, traces):
 
 
 def main():
-    contrail, make_trace, make_hostile, grows, *names = sys.argv[1:]
+    contrail, make_trace, make_hostile, grows, many_events, *names = sys.argv[1:]
     with tempfile.TemporaryDirectory() as directory:
         os.chmod(directory, 0o755)
+        os.environ["XDG_CACHE_HOME"] = directory + "/cache"
         subprocess.run([make_trace, directory], check=True)
         traces = {path.name: next(path.glob("session_*")) for path in pathlib.Path(directory).iterdir()}
         hostile = pathlib.Path(directory) / "hostile" / "session_20250102_030405"
         hostile.mkdir(parents=True)
         subprocess.run([make_hostile, hostile / "pid_77"], check=True)
-        traces |= {"hostile": hostile, "grows": grows}
+        traces |= {"hostile": hostile, "grows": grows, "many_events": many_events}
         for name, function in CHECKS.items():
             if not names or name in names:
                 print(name, flush=True)
