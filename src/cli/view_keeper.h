@@ -7,7 +7,7 @@
 struct ct_view_keep;
 struct ct_view_keeper;
 
-/* Before rights are given up. NULL: none of the traces has threads whose levels could be kept, or there is no memory. */
+/* Before rights are given up. NULL: no trace has threads whose levels could be kept, or there is no memory. */
 struct ct_view_keeper *ct_view_keeper_start(const char *const *traces, int count);
 /* What the server is given; NULL for NULL. */
 const struct ct_view_keep *ct_view_keeper_keep(struct ct_view_keeper *keeper);
