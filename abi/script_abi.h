@@ -25,6 +25,7 @@
 #define CT_SCRIPT_SLOTS     256u
 #define CT_SCRIPT_CPU_WORDS 34u /* room for any machine: general registers, pc, flags */
 #define CT_SCRIPT_STACK     64u /* words on the stack of a call */
+#define CT_SCRIPT_COUNTERS  64u
 
 enum ct_script_slot_state {
     CT_ASK_FREE,
@@ -108,6 +109,8 @@ enum ct_script_functions {
         CT_SCRIPT_FUNCTIONS
 };
 
+#define CT_SCRIPT_COUNTER "ct_counter_"
+
 struct ct_script_shared {
     /* controller */
     uint32_t open; /* callbacks are wanted; 0: threads go on */
@@ -127,6 +130,8 @@ struct ct_script_shared {
     /* agent, before the first hook: its functions */
     uint64_t on_enter, on_leave, callback_entry, make_worker, watch_faults;
     uint64_t functions[CT_SCRIPT_FUNCTIONS];
+    /* C modules: words that outlive the process. Their names begin with CT_SCRIPT_COUNTER there. */
+    uint64_t counters[CT_SCRIPT_COUNTERS];
     struct ct_script_slot slots[CT_SCRIPT_SLOTS];
 };
 
@@ -136,6 +141,7 @@ struct ct_script_shared {
  * shared memory of its own, and hears of calls through the recorder's agent (agent/script_guest.c). */
 
 #define CT_SCRIPT_JOIN_MAGIC 0x4e494f4au /* "JOIN" */
+#define CT_SCRIPT_JOIN_CODES 34u
 
 /* What the guest wants to know of one function; 0: nothing. Functions as in struct ct_hook_listener. */
 struct ct_script_guest_hook {
@@ -150,8 +156,9 @@ struct ct_script_join {
     uint64_t shm;              /* the guest's own */
     uint64_t hooks, hook_room; /* struct ct_script_guest_hook [hook_room], by the recorder's hook number */
     uint32_t place, silent;    /* in ct_runtime.guests; the process already forbids our system calls */
-    /* For whoever takes the recorder's hooks out: the guest's mappings. */
-    struct ct_boot_code codes[2];
+    /* For whoever takes the recorder's hooks out: the guest's mappings. The first two are its image and its shared
+     * memory; the others are memory that it has allocated, map_size 0: none. */
+    struct ct_boot_code codes[CT_SCRIPT_JOIN_CODES];
 };
 
 /* ---- the Stalker: at this distance from struct ct_script_shared ---- */

@@ -3,6 +3,7 @@
  * the package (bindings/node), and becomes it. Nothing is put into the environment, which the program inherits. */
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/own_files.h"
 #include "cli/record.h"
 #include <contrail/status.h>
 #include <errno.h>
@@ -25,31 +26,22 @@ static const struct ct_option option_table[] = {
     {0},
 };
 
-enum { PATH_ROOM = 4096, FIXED_WORDS = 16 };
+enum { FIXED_WORDS = 16 };
 
 /* Where the package and its addon are. */
 struct package {
-    char main[PATH_ROOM], addon[PATH_ROOM], program[PATH_ROOM];
+    char main[PATH_MAX], addon[PATH_MAX], program[PATH_MAX];
 };
-
-/* "DIRECTORY/REST" of the directory of this program; false: no such file. */
-static bool find_beside(char out[PATH_ROOM], const char *program, const char *rest) {
-    const char *slash = strrchr(program, '/');
-    int length = snprintf(out, PATH_ROOM, "%.*s/%s", slash ? (int)(slash - program) : 1, slash ? program : ".", rest);
-    return length > 0 && length < PATH_ROOM && !access(out, R_OK);
-}
 
 /* Installed, or in a build directory of the source tree. */
 static bool find_package(struct package *p) {
-    ssize_t length = readlink("/proc/self/exe", p->program, sizeof p->program - 1);
-    if (length <= 0)
+    if (!ct_own_program(p->program))
         return false;
-    p->program[length] = '\0';
-    if (find_beside(p->main, p->program, CT_NODE_PACKAGE "/lib/main.js") &&
-        find_beside(p->addon, p->program, CT_NODE_PACKAGE "/contrail.node"))
+    if (ct_own_file(p->main, p->program, CT_NODE_PACKAGE "/lib/main.js") &&
+        ct_own_file(p->addon, p->program, CT_NODE_PACKAGE "/contrail.node"))
         return true;
-    return find_beside(p->addon, p->program, "../../bindings/node/contrail.node") &&
-           find_beside(p->main, p->program, "../../../bindings/node/lib/main.js");
+    return ct_own_file(p->addon, p->program, "../../bindings/node/contrail.node") &&
+           ct_own_file(p->main, p->program, "../../../bindings/node/lib/main.js");
 }
 
 /* `-p PID`, `-pPID`, `--pid PID` or `--pid=PID` after the file: the number of words, 0: it is none of them. */

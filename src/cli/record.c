@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/live.h"
 #include "cli/message.h"
+#include "cli/record_probe.h"
 #include "cli/record_text.h"
 #include "cli/signals.h"
 #include "cli/summaries.h"
@@ -36,6 +37,7 @@ struct recording {
     const struct ct_record_options *options;
     struct ct_session *session;
     struct ct_live live;
+    struct ct_record_probe probe;
     bool spawned;
     bool had_children; /* of the program that exec replaced by us: not ours to wait for */
     int pid;           /* of the target; 0 before there is one */
@@ -107,6 +109,8 @@ static int start_session(struct recording *r, char **argv) {
     ct_signals_spawned(r->options->wait);
     if (status >= 0)
         status = ct_session_install_full_coverage(r->session);
+    if (status >= 0)
+        status = ct_record_probe_begin(&r->probe, r->session);
     if (r->pid > 0 && !r->name[0])
         ct_record_name_of(r->name, sizeof r->name, r->pid);
     ct_live_erase(&r->live);
@@ -117,7 +121,7 @@ static int start_session(struct recording *r, char **argv) {
 static int start_failed(struct recording *r, int status) {
     char sentence[1024];
     int given_up = ct_signals_any();
-    snprintf(sentence, sizeof sentence, "%s", ct_session_error(r->session));
+    snprintf(sentence, sizeof sentence, "%s", r->probe.error[0] ? r->probe.error : ct_session_error(r->session));
     if (given_up)
         ct_message_error("signal %d (%s) ended the start; %s %d continues unrecorded", given_up, strsignal(given_up),
                          r->name[0] ? r->name : "process", r->pid);
@@ -125,6 +129,7 @@ static int start_failed(struct recording *r, int status) {
         ct_message_fail(status, sentence);
     ct_session_destroy(r->session);
     r->session = NULL;
+    ct_record_probe_end(&r->probe);
     ct_signals_recorded();
     int code = 0;
     if (r->spawned && (r->pid > 0 || !r->had_children))
@@ -161,6 +166,8 @@ static void say_started(struct recording *r) {
     ct_record_start_text(text, sizeof text, r->pid, r->name, &s);
     if (!r->options->quiet)
         ct_message_error("%s", text);
+    if (!r->options->quiet)
+        ct_record_probe_say_started(&r->probe);
     if (*ct_session_note(r->session))
         ct_message_error("%s", ct_session_note(r->session));
     if (*ct_session_idle(r->session) && !r->options->quiet)
@@ -269,6 +276,8 @@ static void say_ended(const struct recording *r, const struct ended *e) {
     ct_record_command_line(next, sizeof next, command);
     if (!r->options->quiet)
         ct_message_error("%s; read it with: %s", text, next);
+    if (!r->options->quiet)
+        ct_record_probe_say_ended(&r->probe);
     say_missed(e);
 }
 
@@ -302,6 +311,7 @@ static int finish_recording(struct recording *r, int status, const struct ct_ses
     if (ended.directory && ended.statistics.events >= CT_SUMMARY_LEAST)
         ct_summaries_make(ended.directory);
     say_ended(r, &ended);
+    ct_record_probe_end(&r->probe);
     free(ended.directory);
     int code = 0;
     if (r->spawned)
@@ -321,9 +331,14 @@ int ct_record_run(const struct ct_record_options *options, char **argv, int pid)
         ct_record_command_line_of(command_line, sizeof command_line, pid);
     ct_signals_install(argv != NULL);
     ct_live_init(&r.live, !options->quiet, argv != NULL);
-    int status = create_session(&r, command_line);
-    if (status >= 0)
+    int status = ct_record_probe_compile(&r.probe, &options->probes);
+    if (status)
         return status;
+    status = create_session(&r, command_line);
+    if (status >= 0) {
+        ct_record_probe_end(&r.probe);
+        return status;
+    }
     status = start_session(&r, argv);
     if (status < 0)
         return start_failed(&r, status);

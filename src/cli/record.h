@@ -19,7 +19,7 @@ struct ct_record_options {
     uint64_t stack_bytes, strings, detail_rate, detail_memory, cache_size, sample;
     int format, detail; /* enums of contrail/session.h */
     int clock;          /* 1: fast */
-    struct ct_option_list only, exclude, triggers;
+    struct ct_option_list only, exclude, triggers, probes;
     const struct ct_session_stalk *stalk; /* NULL: functions are hooked */
     /* if not NULL, PATH_MAX bytes: receives the process's directory in the trace */
     char *directory;

@@ -64,6 +64,8 @@ const struct ct_option ct_record_option_table[] = {
      "them (off)",
      .initial = "marked", .choices = details},
     {"trigger", 't', CT_OPTION_LIST, AT(triggers), "TRIGGER", "mark the moment when this happens, see below"},
+    {"probe", 0, CT_OPTION_LIST, AT(probes), "FILE.c",
+     "compile this C (gcc or clang), and have it listen to recorded functions at native speed (docs/SCRIPT.md)"},
     {"pre-roll-ms", 0, CT_OPTION_NUMBER, AT(pre_roll_ms), "N",
      "write detail from N milliseconds before a mark (default: 1000, or 0 with --pre-roll-events; see --detail-mem)",
      .max = 3600000},

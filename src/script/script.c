@@ -48,13 +48,15 @@ static void destroy(struct ct_script *s) {
     ct_script_stop_service(s);
     ct_script_guest_free(s);
     ct_lane_destroy(&s->lane);
-    if (s->remote)
+    if (s->remote && !s->borrowed)
         ct_remote_close(s->remote);
     for (size_t i = 0; i < s->plan_count; i++)
         ct_target_plan_free(s->plans[i].plan);
     free(s->plans);
     free(s->hooked);
     free(s->memory);
+    for (size_t i = 0; i < CT_SCRIPT_COUNTERS; i++)
+        free(s->counters[i]);
     pthread_mutex_destroy(&s->work);
     pthread_mutex_destroy(&s->slots);
     pthread_mutex_destroy(&s->text);
@@ -105,6 +107,15 @@ int ct_script_spawn(struct ct_script **out, const char *path, char *const *argv,
     return begin(s, out, error, error_size);
 }
 
+int ct_script_join(struct ct_script **out, struct ct_remote *remote, char *error, size_t error_size) {
+    struct ct_script *s = create(NULL);
+    if (!s)
+        return refuse(s, CT_ERR_NO_MEMORY, "", error, error_size);
+    s->remote = remote;
+    s->borrowed = true;
+    return begin(s, out, error, error_size);
+}
+
 int ct_script_resume(struct ct_script *s) {
     pthread_mutex_lock(&s->work);
     int status = s->spawned && !s->resumed ? ct_remote_resume(s->remote) : CT_ERR_BAD_STATE;
@@ -115,6 +126,10 @@ int ct_script_resume(struct ct_script *s) {
 }
 
 /* ---- end ---- */
+
+void ct_script_abandon(struct ct_script *s) {
+    destroy(s);
+}
 
 int ct_script_close(struct ct_script *s) {
     bool clean = true;

@@ -44,6 +44,13 @@ int ct_script_attach(struct ct_script **out, int pid, const struct ct_script_opt
  * stops before its first constructor, until ct_script_resume. Its standard streams are ours. */
 int ct_script_spawn(struct ct_script **out, const char *path, char *const *argv, char *const *envp,
                     const struct ct_script_options *options, char *error, size_t error_size);
+/* For the recorder itself, in whose process it is: `remote` is its own, with the target stopped, and stays so. Only
+ * work that needs no controller can be done there: native listeners. The handle ends with ct_script_abandon, after the
+ * recording or before it. */
+struct ct_remote;
+int ct_script_join(struct ct_script **out, struct ct_remote *remote, char *error, size_t error_size);
+/* Frees the handle, and leaves the target as it is: the recorder takes everything out. */
+void ct_script_abandon(struct ct_script *s);
 /* Lets a spawned process run. CT_ERR_BAD_STATE: it does already. */
 int ct_script_resume(struct ct_script *s);
 /* Everything leaves the target: threads that wait go on unchanged, hooks are removed, memory is unmapped, the same maps
@@ -391,14 +398,17 @@ struct ct_script_name {
 };
 /* Loads a relocatable ELF object (freestanding, of the target's machine) into the target: allocated sections, linked
  * against `names` (what the script gives) and then functions that modules of the target export (not those with a
- * resolver, like strlen: give their addresses). CT_ERR_BAD_FILE with a sentence:
- * not such an object, or a symbol that nobody has. */
+ * resolver, like strlen: give their addresses). `ct_counter_NAME` is a counter: see
+ * ct_script_counter. CT_ERR_BAD_FILE with a sentence: not such an object, or a symbol that nobody has. */
 struct ct_script_object;
 int ct_script_load(struct ct_script *s, const void *bytes, size_t size, const struct ct_script_name *names,
                    size_t count, struct ct_script_object **out);
 uint64_t ct_script_object_symbol(const struct ct_script_object *object, const char *name); /* 0: it has none */
 /* What the object defines, by index; NULL after the last. */
 const char *ct_script_object_next(const struct ct_script_object *object, size_t index, uint64_t *address);
+/* A word that a C module counts in (`ct_counter_NAME`), by index in the order of appearance; it can be read for as long
+ * as the handle is there, also after the target's end. NULL: there are no more. */
+const char *ct_script_counter(struct ct_script *s, size_t index, uint64_t *value);
 /* The handle is freed. The code stays in the target until the script leaves it: a thread may be inside. */
 int ct_script_unload(struct ct_script *s, struct ct_script_object *object);
 

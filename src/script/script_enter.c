@@ -77,6 +77,11 @@ static int clean_after_others(struct ct_script *s) {
                   : 0;
 }
 
+static int find_own_recording(struct ct_script *s) {
+    int status = ct_script_guest_find(s);
+    return status == CT_ERR_NOT_FOUND ? ct_script_fail(s, status, "process %d is not recorded", s->pid) : status;
+}
+
 /* ---- plans ---- */
 
 static int make_plan(struct ct_script *s, const struct ct_target_known *known, size_t count, bool has_unwinder,
@@ -148,7 +153,7 @@ static int inject(struct ct_script *s) {
         ct_lane_destroy(&s->lane);
         if (status != CT_ERR_BUSY || tries == REPLANS)
             return ct_script_fail(s, status, "%s", error.text[0] ? error.text : ct_status_text(status));
-        if (!s->spawned)
+        if (!ct_script_stays_stopped(s))
             ct_script_go_on(s, false);
         drop_plans(s);
     }
@@ -218,9 +223,11 @@ int ct_script_enter(struct ct_script *s) {
         return ct_script_fail(s, CT_ERR_UNSUPPORTED, "scripts do not work on this machine's architecture yet");
     ct_clock_start(&s->clock);
     int status = s->spawned ? 0 : ct_script_stop(s, &was);
-    if (!status && !s->spawned)
+    if (!status && s->borrowed)
+        status = find_own_recording(s);
+    else if (!status && !s->spawned)
         status = clean_after_others(s);
-    if (!s->spawned)
+    if (!ct_script_stays_stopped(s))
         ct_script_go_on(s, false);
     ct_remote_limit(s->remote, INSTALL_MS, NULL, NULL);
     if (!status)
@@ -232,7 +239,7 @@ int ct_script_enter(struct ct_script *s) {
     if (status && s->injection.image)
         (void)ct_script_leave(s, &clean);
     ct_remote_limit(s->remote, 0, NULL, NULL);
-    if (!s->spawned)
+    if (!ct_script_stays_stopped(s))
         ct_script_go_on(s, false);
     return status;
 }
@@ -317,6 +324,7 @@ bool ct_script_unmap_memory(struct ct_script *s) {
         return false; /* in a replacement of the script's */
     for (size_t i = 0; i < s->memory_count; i++) {
         const uint64_t a[6] = {s->memory[i].address, s->memory[i].size};
+        ct_script_guest_unlist(s, &s->memory[i]);
         (void)ct_remote_syscall(s->remote, SYS_munmap, a, &result);
     }
     s->memory_count = 0;

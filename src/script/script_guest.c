@@ -99,11 +99,15 @@ void ct_script_guest_free(struct ct_script *s) {
 
 /* ---- joining ---- */
 
+static uint64_t code_at(uint64_t join, uint32_t i) {
+    return join + offsetof(struct ct_script_join, codes) + i * sizeof(struct ct_boot_code);
+}
+
 static int write_join(struct ct_script *s, struct ct_script_guest *g) {
     const struct ct_injection *in = &s->injection;
-    uint64_t codes = in->tables + offsetof(struct ct_script_join, codes), next;
+    uint64_t codes = code_at(in->tables, 0), next;
     int status = ct_remote_read(s->remote, g->boot + offsetof(struct ct_boot, code.next), &next, sizeof next);
-    const struct ct_script_join join = {
+    struct ct_script_join join = {
         .magic = CT_SCRIPT_JOIN_MAGIC,
         .boot = g->boot,
         .shm = ct_inject_lane_at(in),
@@ -111,9 +115,10 @@ static int write_join(struct ct_script *s, struct ct_script_guest *g) {
         .hook_room = g->room,
         .place = g->place,
         .silent = g->recorder.silent || ct_remote_has_seccomp(s->remote),
-        .codes = {{.next = codes + sizeof(struct ct_boot_code), .map = in->shm, .map_size = in->shm_size},
-                  {.next = next, .map = in->image, .map_size = in->image_size}},
+        .codes = {{.map = in->shm, .map_size = in->shm_size}, {.map = in->image, .map_size = in->image_size}},
     };
+    for (uint32_t i = 0; i < CT_SCRIPT_JOIN_CODES; i++)
+        join.codes[i].next = i + 1 < CT_SCRIPT_JOIN_CODES ? code_at(in->tables, i + 1) : next;
     if (!status)
         status = ct_remote_write(s->remote, in->tables, &join, sizeof join);
     if (!status)
@@ -121,6 +126,34 @@ static int write_join(struct ct_script *s, struct ct_script_guest *g) {
     if (!status)
         g->join = in->tables;
     return status;
+}
+
+/* One word makes the difference: a size. */
+static int write_listed(struct ct_script *s, uint32_t i, const struct ct_script_memory *memory) {
+    uint64_t at = code_at(s->guest->join, i);
+    int status = 0;
+    if (memory)
+        status = ct_remote_write(s->remote, at + offsetof(struct ct_boot_code, map), &memory->address,
+                                 sizeof memory->address);
+    const uint64_t size = memory ? memory->size : 0;
+    return status ? status
+                  : ct_remote_write(s->remote, at + offsetof(struct ct_boot_code, map_size), &size, sizeof size);
+}
+
+void ct_script_guest_list(struct ct_script *s, struct ct_script_memory *memory) {
+    bool used[CT_SCRIPT_JOIN_CODES] = {true, true};
+    uint32_t i = 2;
+    for (size_t k = 0; k < s->memory_count; k++)
+        used[s->memory[k].listed] = true;
+    while (i < CT_SCRIPT_JOIN_CODES && used[i])
+        i++;
+    memory->listed = i < CT_SCRIPT_JOIN_CODES && !write_listed(s, i, memory) ? i : 0;
+}
+
+void ct_script_guest_unlist(struct ct_script *s, struct ct_script_memory *memory) {
+    if (memory->listed)
+        (void)write_listed(s, memory->listed, NULL);
+    memory->listed = 0;
 }
 
 static int run_image(struct ct_script *s) {
@@ -194,11 +227,11 @@ static int resign(struct ct_script *s) {
     return ct_remote_write(s->remote, at, &nobody, sizeof nobody);
 }
 
-/* Takes our two codes out of the list of the recorder's. */
+/* Takes our codes out of the list of the recorder's. */
 static int unlink_codes(struct ct_script *s) {
-    uint64_t ours = s->guest->join + offsetof(struct ct_script_join, codes), at, after;
+    uint64_t ours = code_at(s->guest->join, 0), last = code_at(s->guest->join, CT_SCRIPT_JOIN_CODES - 1), at, after;
     uint64_t link = s->guest->boot + offsetof(struct ct_boot, code.next);
-    int status = ct_remote_read(s->remote, ours + sizeof(struct ct_boot_code), &after, sizeof after);
+    int status = ct_remote_read(s->remote, last + offsetof(struct ct_boot_code, next), &after, sizeof after);
     for (int i = 0; !status && i < 65536; i++) {
         status = ct_remote_read(s->remote, link, &at, sizeof at);
         if (!status && at == ours)
@@ -250,6 +283,14 @@ static void go_on(void *script) {
     ct_script_go_on(script, false);
 }
 
+static void forget_listed(struct ct_script *s) {
+    size_t kept = 0;
+    for (size_t i = 0; i < s->memory_count; i++)
+        if (!s->memory[i].listed)
+            s->memory[kept++] = s->memory[i];
+    s->memory_count = kept;
+}
+
 /* The recorder takes our memory with its own. */
 static int wait_for_recorder(struct ct_script *s, bool *clean) {
     uint64_t begin = ct_clock_now();
@@ -266,6 +307,7 @@ static int wait_for_recorder(struct ct_script *s, bool *clean) {
         const struct ct_eject_turns turns = {stop_again, go_on, s};
         status = ct_eject_others(s->remote, &turns, OTHERS_NS);
     }
+    forget_listed(s);
     *clean = !status && ct_clock_now() - begin < LEAVE_NS && ct_script_unmap_memory(s);
     return status;
 }

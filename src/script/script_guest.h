@@ -31,6 +31,10 @@ int ct_script_guest_find(struct ct_script *s);
 int ct_script_guest_join(struct ct_script *s);
 int ct_script_guest_leave(struct ct_script *s, bool *clean);
 void ct_script_guest_free(struct ct_script *s);
+/* Memory of ours in the target: the recorder's tables list it, so that it goes with the recorder's hooks (an entry
+ * that `listed` names, 0: there was no room), or no longer. */
+void ct_script_guest_list(struct ct_script *s, struct ct_script_memory *memory);
+void ct_script_guest_unlist(struct ct_script *s, struct ct_script_memory *memory);
 /* Is a script that lives in this place of the recorder's guests? */
 bool ct_script_guest_has(struct ct_script *s, uint32_t place);
 /* Is the recorder there, and not about to leave? */
@@ -38,6 +42,8 @@ bool ct_script_guest_is_served(struct ct_script *s);
 
 /* As the functions of script.h without `guest`. */
 int ct_script_guest_check(struct ct_script *s, uint64_t address);
+/* Has the recording hooked this function? Without explanation. */
+bool ct_script_guest_records(struct ct_script *s, uint64_t address);
 int ct_script_guest_hook(struct ct_script *s, struct ct_script_hook *hooks, size_t count);
 int ct_script_guest_change(struct ct_script *s, const struct ct_script_hook *hook);
 int ct_script_guest_unhook(struct ct_script *s, const uint32_t *ids, size_t count);

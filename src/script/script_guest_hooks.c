@@ -179,6 +179,12 @@ int ct_script_guest_check(struct ct_script *s, uint64_t address) {
     return status;
 }
 
+bool ct_script_guest_records(struct ct_script *s, uint64_t address) {
+    if (!s->guest->recorded_count)
+        (void)refresh(s);
+    return find(s->guest, address) != NULL;
+}
+
 /* ---- stubs ---- */
 
 static uint64_t entry_of(const struct ct_script *s, uint32_t number) {

@@ -32,12 +32,14 @@ struct ct_script_hooked {
 
 struct ct_script_memory {
     uint64_t address, size;
+    uint32_t listed; /* index of the entry of struct ct_script_join that has it; 0: none */
 };
 
 struct ct_script {
     struct ct_remote *remote;
     int pid;
     bool spawned, resumed;
+    bool borrowed;        /* `remote` is the recorder's, and stays as it is: ct_script_join */
     bool other_namespace; /* numbers of threads differ there */
     struct ct_script_options options;
     struct ct_injection injection;
@@ -54,6 +56,7 @@ struct ct_script {
     uint64_t hook_table; /* struct ct_hook_entry [], in the target */
     struct ct_script_memory *memory;
     size_t memory_count, memory_room;
+    char *counters[CT_SCRIPT_COUNTERS]; /* names; under `work` */
     uint64_t main_base;
     struct ct_process *process; /* for lines and stacks; NULL: not needed so far. Under `work` */
 
@@ -91,6 +94,10 @@ int ct_script_enter(struct ct_script *s);
 int ct_script_leave(struct ct_script *s, bool *clean);
 /* Memory that ct_script_alloc gave. False: a thread is there. The target is stopped. */
 bool ct_script_unmap_memory(struct ct_script *s);
+/* Was the target stopped by somebody else, who lets it go on? */
+static inline bool ct_script_stays_stopped(const struct ct_script *s) {
+    return s->spawned || s->borrowed;
+}
 /* Plans libraries that were loaded since. */
 int ct_script_update(struct ct_script *s);
 /* Stops the target, unless it is stopped already; *was tells ct_script_go_on. */

@@ -3,7 +3,7 @@
 #include "base/grow.h"
 #include "isa/machine.h"
 #include "os/os.h"
-#include "script/script_internal.h"
+#include "script/script_guest.h"
 #include <contrail/status.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -151,8 +151,12 @@ static uint64_t whole_pages(uint64_t size) {
 static int keep(struct ct_script *s, uint64_t address, uint64_t size) {
     pthread_mutex_lock(&s->work);
     bool room = ct_grow(&s->memory, &s->memory_room, s->memory_count, sizeof *s->memory, 16);
-    if (room)
-        s->memory[s->memory_count++] = (struct ct_script_memory){address, size};
+    if (room) {
+        struct ct_script_memory memory = {address, size, 0};
+        if (s->guest)
+            ct_script_guest_list(s, &memory);
+        s->memory[s->memory_count++] = memory;
+    }
     pthread_mutex_unlock(&s->work);
     return room ? 0 : CT_ERR_NO_MEMORY;
 }
@@ -181,6 +185,7 @@ int ct_script_free(struct ct_script *s, uint32_t slot, uint64_t address) {
     for (size_t i = 0; i < s->memory_count && !size; i++)
         if (s->memory[i].address == address) {
             size = s->memory[i].size;
+            ct_script_guest_unlist(s, &s->memory[i]);
             s->memory[i] = s->memory[--s->memory_count];
         }
     pthread_mutex_unlock(&s->work);

@@ -9,6 +9,7 @@
 #include "script/script_internal.h"
 #include <contrail/status.h>
 #include <elf.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -163,12 +164,32 @@ static uint64_t find_agents(const struct ct_script *s, const char *name) {
     return 0;
 }
 
+/* The same word for the same name, in all modules. 0: there are no more. */
+static uint64_t find_counter(struct ct_script *s, const char *name) {
+    size_t i = 0;
+    while (i < CT_SCRIPT_COUNTERS && s->counters[i] && strcmp(s->counters[i], name) != 0)
+        i++;
+    if (i == CT_SCRIPT_COUNTERS || (!s->counters[i] && !(s->counters[i] = strdup(name))))
+        return 0;
+    uint64_t shared = ct_inject_lane_at(&s->injection) + (uint64_t)((uint8_t *)s->shared - (uint8_t *)s->lane.control);
+    return shared + offsetof(struct ct_script_shared, counters) + i * sizeof(uint64_t);
+}
+
+const char *ct_script_counter(struct ct_script *s, size_t index, uint64_t *value) {
+    if (index >= CT_SCRIPT_COUNTERS || !s->counters[index])
+        return NULL;
+    *value = __atomic_load_n(&s->shared->counters[index], __ATOMIC_RELAXED);
+    return s->counters[index];
+}
+
 static uint64_t find_given(const struct loading *l, const char *name) {
     if (!strcmp(name, "_GLOBAL_OFFSET_TABLE_"))
         return l->image.address + l->image.words;
     for (size_t i = 0; i < l->given_count; i++)
         if (!strcmp(l->given[i].name, name))
             return l->given[i].address;
+    if (!strncmp(name, CT_SCRIPT_COUNTER, strlen(CT_SCRIPT_COUNTER)))
+        return find_counter(l->s, name + strlen(CT_SCRIPT_COUNTER));
     uint64_t agents = find_agents(l->s, name);
     return agents ? agents : ct_script_export(l->s, name);
 }

@@ -374,6 +374,16 @@ int ct_session_attach(struct ct_session *s, int pid) {
     return 0;
 }
 
+int ct_session_use_remote(struct ct_session *s, int (*use)(void *arg, struct ct_remote *remote), void *arg) {
+    struct ct_recording *r = s->first;
+    if (!r || !r->remote)
+        return CT_ERR_BAD_STATE;
+    pthread_mutex_lock(&r->work);
+    int status = use(arg, r->remote);
+    pthread_mutex_unlock(&r->work);
+    return status;
+}
+
 int ct_session_install_full_coverage(struct ct_session *s) {
     if (!s)
         return CT_ERR_INVALID_ARGUMENT;

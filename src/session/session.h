@@ -56,6 +56,11 @@ struct ct_session {
     pthread_mutex_t mutex;             /* for lists */
 };
 
+struct ct_remote;
+/* For what else is to be put into the process that the session started or attached to: nobody else uses `remote`
+ * meanwhile. */
+int ct_session_use_remote(struct ct_session *s, int (*use)(void *arg, struct ct_remote *remote), void *arg);
+
 /* Moves to another state; false: not allowed, and nothing happens. */
 bool ct_session_move(struct ct_session *s, enum ct_session_state to);
 bool ct_session_may_move(enum ct_session_state from, enum ct_session_state to);

@@ -11,6 +11,7 @@
  *   control=STATUS   the control socket answers so
  *   refuse=STATUS    the session refuses, with a sentence */
 #include "cli/command.h"
+#include "script/probe.h"
 #include "trace/reader.h"
 #include <contrail/session.h>
 #include <signal.h>
@@ -276,4 +277,52 @@ void ct_session_missed(const struct ct_session *session, char *reason, size_t si
 uint64_t ct_find_disk_bytes(const char *path) {
     (void)path;
     return 1 << 20;
+}
+
+/* ---- --probe: there is no process that could have it ---- */
+
+struct ct_remote;
+int ct_session_use_remote(struct ct_session *s, int (*use)(void *arg, struct ct_remote *remote), void *arg);
+int ct_session_use_remote(struct ct_session *s, int (*use)(void *arg, struct ct_remote *remote), void *arg) {
+    (void)s;
+    (void)use;
+    (void)arg;
+    return CT_ERR_UNSUPPORTED;
+}
+
+int ct_probe_compile(struct ct_probe_code *out, const char *file, const char *include, char *error, size_t error_size) {
+    (void)include;
+    *out = (struct ct_probe_code){.file = file};
+    snprintf(error, error_size, "fake");
+    return CT_ERR_UNSUPPORTED;
+}
+
+void ct_probe_code_free(struct ct_probe_code *code) {
+    (void)code;
+}
+
+int ct_probes_begin(struct ct_probes **out, struct ct_remote *remote, const struct ct_probe_code *codes, size_t count,
+                    char *error, size_t error_size) {
+    (void)out;
+    (void)remote;
+    (void)codes;
+    (void)count;
+    snprintf(error, error_size, "fake");
+    return CT_ERR_UNSUPPORTED;
+}
+
+size_t ct_probes_functions(const struct ct_probes *p) {
+    (void)p;
+    return 0;
+}
+
+const char *ct_probes_counter(struct ct_probes *p, size_t index, uint64_t *value) {
+    (void)p;
+    (void)index;
+    (void)value;
+    return NULL;
+}
+
+void ct_probes_end(struct ct_probes *p) {
+    (void)p;
 }

@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See probe.h. */
+#include "script/probe.h"
+
+const char *const ct_probe_options[CT_PROBE_OPTIONS] = {"-mcmodel=large", "-mno-outline-atomics"};
