@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define CT_BOOT_MAGIC   0x544f4f42u /* "BOOT" */
-#define CT_BOOT_VERSION 6u
+#define CT_BOOT_VERSION 7u
 
 struct ct_boot_thread {
     int32_t tid; /* as the thread sees it */
@@ -75,6 +75,7 @@ struct ct_boot {
     uint64_t table, stray;         /* result: what the shared code must know (hook/layout.h) */
     uint32_t by_table;             /* in and out: the program uses GS itself */
     uint32_t reserved1;
+    uint64_t stalk; /* result: struct ct_script_stalk; 0: it is not the agent of a script */
 };
 
 /* scripts/gdb/contrail.py knows this offset. */

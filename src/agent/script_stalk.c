@@ -378,10 +378,11 @@ static int signal_action(int signal, const struct ct_os_action *action, struct c
     return result ? CT_ERR_SYSTEM : CT_OK;
 }
 
-void ct_script_stalk_open(struct ct_script_shared *shared, const struct ct_boot *boot) {
+void ct_script_stalk_open(struct ct_script_shared *shared, struct ct_boot *boot) {
     agent.bell = shared;
     agent.shared = (struct ct_script_stalk *)((uint64_t)shared + CT_SCRIPT_STALK_AT);
     agent.shared->run = (uint64_t)&run_command;
+    boot->stalk = (uint64_t)agent.shared;
     ct_script_native_open(shared);
     agent.runtime = (struct ct_runtime *)boot->runtime;
     agent.runtime->go_through = go_through;

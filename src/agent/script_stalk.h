@@ -8,7 +8,7 @@
 #include "hook/runtime.h"
 
 /* Called once, before the first hook. */
-void ct_script_stalk_open(struct ct_script_shared *shared, const struct ct_boot *boot);
+void ct_script_stalk_open(struct ct_script_shared *shared, struct ct_boot *boot);
 /* Is there a script for which the calling thread is followed? If not, the engine lets it go soon. */
 bool ct_script_stalk_is_wanted(void);
 

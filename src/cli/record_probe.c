@@ -14,8 +14,8 @@
 /* Installed, or in a build directory of the source tree. */
 static bool find_headers(char out[PATH_MAX]) {
     char program[PATH_MAX];
-    return ct_own_program(program) && (ct_own_file(out, program, CT_PROBE_HEADERS) ||
-                                       ct_own_file(out, program, "../../../bindings/node/include"));
+    return ct_own_program(program) &&
+           (ct_own_file(out, program, CT_PROBE_HEADERS) || ct_own_file(out, program, "../../../bindings/node/include"));
 }
 
 int ct_record_probe_compile(struct ct_record_probe *p, const struct ct_option_list *files) {

@@ -3,8 +3,9 @@
  * another one that was killed. The order is the reverse of inject.h's; if we die in the middle, what is left can be
  * cleaned up again.
  *
- * Anybody may have written that memory, also in a process that was never recorded. None of it is called, every table
- * has a limit of ours, no list is followed beyond it, and the caller limits the time of a stop (ct_remote_limit). */
+ * Anybody may have written that memory, also in a process that was never recorded. None of it is called (but by threads
+ * without a seccomp filter, to end a script's Stalker), every table has a limit of ours, no list is followed beyond it,
+ * and the caller limits the time of a stop (ct_remote_limit). */
 #ifndef CT_INJECT_EJECT_H
 #define CT_INJECT_EJECT_H
 
@@ -29,6 +30,7 @@ struct ct_ejection {
     struct ct_boot_region *blocks;
     uint64_t patch_count, region_count, map_count, forward_count, block_count;
     size_t map_room;
+    bool own; /* the caller has put it there: its agent may be called without the process's seccomp filters */
 };
 
 /* Looks for an agent in the stopped target. CT_ERR_NOT_FOUND: there is none. CT_ERR_UNSUPPORTED: it has another
@@ -54,9 +56,9 @@ struct ct_eject_turns {
     void (*go_on)(void *arg);
     void *arg;
 };
-/* All of the above. Threads inside stubs run on for a moment, until there are none, or the time is over. The target is
- * stopped, and is again afterwards. *clean: nothing of ours is left; else stubs with open calls stay, with what
- * unwinders need for them. */
+/* All of the above, and before it the end of a script's Stalker. Threads inside stubs run on for a moment, until there
+ * are none, or the time is over. The target is stopped, and is again afterwards. *clean: nothing of ours is left; else
+ * stubs with open calls stay, with what unwinders need for them. */
 int ct_eject_all(struct ct_ejection *e, const struct ct_eject_turns *turns, uint64_t limit_ns, bool *clean);
 /* Removes what recorders have left that were killed, also while they injected. CT_ERR_BUSY: one lives, or a thread is
  * still inside; CT_ERR_UNSUPPORTED, CT_ERR_BAD_FILE: it cannot be removed. */

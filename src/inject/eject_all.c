@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See eject.h: the whole way out, in turns. */
 #include "drain/clock.h"
-#include "inject/eject.h"
+#include "inject/eject_internal.h"
 #include "inject/eject_left.h"
 #include "inject/recorder.h"
 #include <contrail/status.h>
@@ -14,8 +14,11 @@
 
 int ct_eject_all(struct ct_ejection *e, const struct ct_eject_turns *turns, uint64_t limit_ns, bool *clean) {
     uint64_t begin = ct_clock_now();
-    int status = ct_eject_hooks(e);
     *clean = false;
+    /* If it fails, the hooks are removed all the same; the agent's memory stays. */
+    int status = ct_eject_followed(e, turns, begin + limit_ns);
+    if (status != CT_ERR_TIMEOUT)
+        status = ct_eject_hooks(e);
     for (int tries = 0; !status && tries < TRIES && ct_clock_now() - begin < limit_ns; tries++) {
         status = ct_eject_settle(e, clean);
         if (status)

@@ -12,4 +12,8 @@ int ct_eject_tidy(struct ct_boot_region *regions, uint64_t *count);
  * possible now, because some thread is in the middle of something. */
 int ct_eject_bare_stacks(struct ct_ejection *e, bool *bare);
 
+/* Lets threads go that the agent of a script follows, and ends its Stalker (eject_followed.c). The target is stopped,
+ * and is again afterwards. CT_ERR_BUSY: not all of them in time. */
+int ct_eject_followed(struct ct_ejection *e, const struct ct_eject_turns *turns, uint64_t until);
+
 #endif

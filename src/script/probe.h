@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* C of the user in a process that we record (contrail spawn --probe FILE.c): listeners that run on the program's threads
- * at native speed. bindings/node/include/contrail/probe.h is what the user writes against.
+/* C of the user in a process that we record (contrail spawn --probe FILE.c): listeners that run on the program's
+ * threads at native speed. bindings/node/include/contrail/probe.h is what the user writes against.
  *
  * Owner: one thread. The recorder takes the code out with its own hooks. */
 #ifndef CT_SCRIPT_PROBE_H_

@@ -343,14 +343,13 @@ int ct_script_leave(struct ct_script *s, bool *clean) {
     if (status)
         return status;
     ct_remote_limit(s->remote, CT_SCRIPT_STILL_MS, NULL, NULL);
-    if (s->shared)
-        (void)ct_script_stalk_leave(s); /* what fails keeps our memory in the target */
     status = ct_eject_open_at(&e, s->remote, s->injection.boot, &recorded);
     if (status == CT_ERR_NOT_FOUND) {
         *clean = true;
         return 0;
     }
     if (!status) {
+        e.own = true;
         status = eject(s, &e, LEAVE_NS, clean);
         ct_eject_close(&e);
     }

@@ -135,8 +135,6 @@ int ct_script_worker(struct ct_script *s, struct ct_script_request *request);
 
 /* ---- the Stalker (script_stalk.c) ---- */
 
-/* Lets all threads go, and frees the Stalker. The target is stopped, and is again afterwards. */
-int ct_script_stalk_leave(struct ct_script *s);
 /* Code was changed while the target is stopped. */
 int ct_script_code_changed(struct ct_script *s, uint64_t address);
 /* Are there events that nobody was told of? */

@@ -189,29 +189,6 @@ int ct_script_unfollow(struct ct_script *s, const struct ct_script_request *requ
     return status;
 }
 
-/* The target is stopped, and is again afterwards. */
-int ct_script_stalk_leave(struct ct_script *s) {
-    struct ct_script_stalk *stalk = shared_of(s);
-    bool was, busy = true;
-    int status = 0;
-    for (int tries = 0; busy && tries < TRIES && !status && stalk->made; tries++) {
-        busy = false;
-        for (size_t i = 0; i < ct_remote_thread_count(s->remote); i++) {
-            int one = move_thread(s, ct_remote_thread_tid(s->remote, i), CT_SCRIPT_STALK_UNFOLLOW);
-            busy |= one == CT_ERR_BUSY || stalk->inside;
-            status = one && one != CT_ERR_BUSY && one != CT_ERR_NOT_FOUND ? one : status;
-        }
-        busy |= stalk->followed != 0;
-        if (!busy && !status)
-            return command(s, CT_SCRIPT_STALK_END);
-        ct_script_go_on(s, false);
-        usleep(tries < 20 ? NAP_US : 20 * NAP_US);
-        if (ct_script_stop(s, &was))
-            return CT_ERR_NOT_FOUND;
-    }
-    return status ? status : stalk->made ? CT_ERR_BUSY : 0;
-}
-
 int ct_script_exclude(struct ct_script *s, uint64_t start, uint64_t size) {
     struct ct_script_stalk *stalk = shared_of(s);
     const struct attempt a = {.command = CT_SCRIPT_STALK_EXCLUDE};

@@ -167,7 +167,12 @@ static int clean_after_others(struct ct_recording *r) {
     }
     if (status)
         return explain_others(r, status);
-    if (recorded)
+    if (recorded && e.boot.stalk)
+        status = ct_recording_fail(r, CT_ERR_BUSY,
+                                   "process %d is scripted: end the script first; it can come back once the process is "
+                                   "recorded",
+                                   r->pid);
+    else if (recorded)
         status = ct_recording_fail(
             r, CT_ERR_BUSY, "process %d is being recorded already; `contrail detach %d` ends that", r->pid, r->pid);
     else

@@ -115,6 +115,9 @@ async function run({contrail, PATIENT, write, withSample, folder}) {
     const refused = start(child.pid);
     await refused.ended;
     assert.match(refused.err, /is scripted already: several scripts run side by side only beside a recording/);
+    const late = spawnSync(contrail, ['attach', String(child.pid), '-o', folder], {encoding: 'utf8'});
+    assert.match(late.stderr, /is scripted: end the script first/);
+    assert.equal(late.status, 69);
     await only.end('SIGINT');
     assert.equal(maps(), before);
   });

@@ -233,6 +233,41 @@ const cases = {
     });
   },
 
+  /* Node is killed while threads are followed: the next recorder, or script, lets them go, and nothing is left. */
+  async killed_following() {
+    const script = write('follow', `for (const thread of Process.enumerateThreads())
+      Stalker.follow(thread.id, {events: {call: true, ret: true}, onReceive() { console.log('events'); }});`);
+    await withSample(['1000000', '1'], async (child, output) => {
+      const maps = () => fs.readFileSync(`/proc/${child.pid}/maps`, 'utf8');
+      const before = maps();
+      const next = {
+        recorder: ['attach', '--duration', '100ms', '-o', folder, String(child.pid)],
+        stalk: ['stalk', '--duration', '100ms', '-o', folder, '-p', String(child.pid)],
+        script: ['script', ...PATIENT, write('after', 'console.log("in again"); Contrail.detach();'), '-p',
+          String(child.pid)],
+      };
+      for (const [name, words] of Object.entries(next)) {
+        const node = spawn(contrail, ['script', script, '-p', String(child.pid)], {stdio: ['ignore', 'pipe', 'pipe']});
+        node.stderr.setEncoding('utf8').on('data', (text) => console.log(text));
+        await new Promise((resolve) => node.stdout.once('data', resolve));
+        node.kill('SIGKILL');
+        await new Promise((resolve) => node.on('close', resolve));
+        const done = spawn(contrail, words, {stdio: ['ignore', 'pipe', 'pipe'], timeout: DEADLINE});
+        let err = '';
+        done.stderr.setEncoding('utf8').on('data', (text) => err += text);
+        assert.equal(await new Promise((resolve) => done.on('close', resolve)), 0, `${name}: ${err}`);
+        const length = output().length;
+        const end = Date.now() + DEADLINE;
+        while (output().length < length + 200 && child.exitCode === null && Date.now() < end)
+          await new Promise((resolve) => setTimeout(resolve, 5));
+        assert.ok(output().length >= length + 200, `${name}: the program goes on`);
+        assert.equal(maps(), before, `${name}: the maps are as before`);
+      }
+      output().split('\n').slice(0, -1).forEach((line, i) => assert.equal(line,
+        `round ${i}: licence wrong, price 1070, walked ${i * i | 0}, read something`));
+    });
+  },
+
   /* Node is killed at any moment, also while it gets in: the program does what it would have done. */
   async kills() {
     const script = write('busy', `const main = Process.mainModule;

@@ -170,7 +170,8 @@ class Probe(unittest.TestCase):
     def test_what_cannot_be_connected(self):
         """The program is not recorded, and runs."""
         bad = {
-            "unknown": (LISTENS % "no_such_function", 'listens to "no_such_function", but no function that is recorded'),
+            "unknown": (LISTENS % "no_such_function",
+                        'listens to "no_such_function", but no function that is recorded'),
             "nothing": ("int x;\n", "listens to nothing: it has neither CT_ON_ENTER nor CT_ON_LEAVE"),
             "needs": (LISTENS.replace("{}", "{ extern void nobody_has_this(void); nobody_has_this(); }") % "price",
                       "needs nobody_has_this, which neither the script nor the program has"),
