@@ -10,12 +10,11 @@
 #include <stddef.h>
 #include <unistd.h>
 
-#define TRIES      300
-#define SHORT_US   500u
-#define LONGEST_US 10000u
+#define TRIES             300
+#define SHORT_US          500u
+#define LONGEST_US        10000u
 
-#define MEMBER(e, member) \
-    ((e)->boot.stalk + offsetof(struct ct_script_stalk, member)), &(member), sizeof(member)
+#define MEMBER(e, member) ((e)->boot.stalk + offsetof(struct ct_script_stalk, member)), &(member), sizeof(member)
 
 /* A call of a controller that was killed may still be under way, on the stack for calls. */
 static bool is_called(struct ct_ejection *e) {
