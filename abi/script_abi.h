@@ -177,6 +177,9 @@ enum ct_script_stalk_command {
      * Result: `block` */
     CT_SCRIPT_STALK_PROBE,
     CT_SCRIPT_STALK_UNPROBE, /* the probe `block` */
+    CT_SCRIPT_STALK_FLUSH,   /* events that threads have are handed over */
+    CT_SCRIPT_STALK_COLLECT, /* code that was given up is freed. Result: `size` */
+    CT_SCRIPT_STALK_TRUST,   /* `trust` holds from now on */
 };
 
 /* Events of one thread, or counts of its calls: struct ct_stalker_event, struct ct_stalker_call_count. */

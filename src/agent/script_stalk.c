@@ -230,7 +230,7 @@ static struct stalk_thread *make_thread(int tid, uint64_t present, uint64_t *blo
     if (*status)
         return NULL;
     agent.stalker->queue_capacity = s->queue_capacity ? s->queue_capacity : agent.stalker->queue_capacity;
-    agent.stalker->drain_interval_ns = (uint64_t)(s->drain_interval_ms ? s->drain_interval_ms : 250) * 1000000;
+    agent.stalker->drain_interval_ns = s->drain_interval_ms ? s->drain_interval_ms * 1000000ull : UINT64_MAX;
     (void)ct_stalker_set_trust_threshold(agent.stalker, s->trust);
     if (s->summary)
         sink.on_call_summary = on_call_summary;
@@ -315,6 +315,23 @@ static int add_probe(struct ct_script_stalk *s) {
     return status < 0 ? status : CT_OK;
 }
 
+/* ---- between ---- */
+
+/* Sinks in C are the program's code: they run on their own threads only. A thread that is stopped may hold the ring. */
+static int flush(void) {
+    int status = __atomic_load_n(&agent.shared->lock, __ATOMIC_ACQUIRE) ? CT_ERR_BUSY : CT_OK;
+    for (struct stalk_thread *t = agent.stalker->threads; t && !status; t = t->next)
+        if (t->sink.on_receive == on_receive || t->sink.on_call_summary == on_call_summary)
+            status = ct_stalk_events_drain_stopped(t);
+    return status;
+}
+
+static int collect(struct ct_script_stalk *s) {
+    int64_t bytes = ct_stalker_garbage_collect(agent.stalker);
+    s->size = bytes > 0 ? (uint64_t)bytes : 0;
+    return bytes < 0 ? (int)bytes : CT_OK;
+}
+
 /* ---- letting go ---- */
 
 static int unfollow(struct ct_script_stalk *s) {
@@ -364,6 +381,9 @@ static uint64_t run_command(uint64_t command) {
                 : command == CT_SCRIPT_STALK_EXCLUDE    ? ct_stalker_exclude(agent.stalker, s->start, s->size)
                 : command == CT_SCRIPT_STALK_INVALIDATE ? ct_stalker_invalidate(agent.stalker, s->start)
                 : command == CT_SCRIPT_STALK_UNPROBE    ? ct_stalker_remove_call_probe(agent.stalker, (int)s->block)
+                : command == CT_SCRIPT_STALK_FLUSH      ? flush()
+                : command == CT_SCRIPT_STALK_COLLECT    ? collect(s)
+                : command == CT_SCRIPT_STALK_TRUST      ? ct_stalker_set_trust_threshold(agent.stalker, s->trust)
                                                         : CT_ERR_INVALID_ARGUMENT;
     return (uint64_t)(int64_t)s->status;
 }

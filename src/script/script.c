@@ -37,6 +37,7 @@ static struct ct_script *create(const struct ct_script_options *options) {
     s->lane.fd = -1;
     s->exit_status = -1;
     s->trust = 1;
+    s->drain_interval_ms = 250;
     pthread_mutex_init(&s->work, NULL);
     pthread_mutex_init(&s->slots, NULL);
     pthread_mutex_init(&s->text, NULL);

@@ -330,13 +330,16 @@ int ct_script_follow(struct ct_script *s, const struct ct_script_request *reques
                      const struct ct_script_follow *what);
 int ct_script_unfollow(struct ct_script *s, const struct ct_script_request *request, int32_t tid);
 int ct_script_exclude(struct ct_script *s, uint64_t start, uint64_t size);
+/* Holds at once. */
 int ct_script_set_trust(struct ct_script *s, int32_t threshold);
 /* `capacity`: events that are kept before they are handed over; interval 0: only by flush, or when it is full. They
  * hold for threads that are followed later. */
 int ct_script_set_queue(struct ct_script *s, uint32_t capacity, uint32_t interval_ms);
 int ct_script_invalidate(struct ct_script *s, int32_t tid, uint64_t address);
+/* Followed threads hand over what they have recorded so far, but to sinks in C. */
 int ct_script_flush(struct ct_script *s);
-int ct_script_collect(struct ct_script *s);
+/* Frees translated code that was given up. Returns the number of bytes. */
+int64_t ct_script_collect(struct ct_script *s);
 int ct_script_add_probe(struct ct_script *s, uint64_t target, uint64_t native, uint64_t user, uint32_t *id);
 int ct_script_remove_probe(struct ct_script *s, uint32_t id);
 

@@ -209,9 +209,20 @@ int ct_script_exclude(struct ct_script *s, uint64_t start, uint64_t size) {
     return status;
 }
 
+/* A command that needs a Stalker; without one there is nothing to do. */
+static int command_if_made(struct ct_script *s, uint64_t number) {
+    const struct attempt a = {.command = number};
+    return ct_script_is_gone(s) || !shared_of(s)->made ? 0 : attempt(s, &a);
+}
+
 int ct_script_set_trust(struct ct_script *s, int32_t threshold) {
-    s->trust = threshold;
-    return 0;
+    if (threshold < -1)
+        return ct_script_fail(s, CT_ERR_INVALID_ARGUMENT, "a trust threshold is -1, 0 or more");
+    pthread_mutex_lock(&s->work);
+    s->trust = shared_of(s)->trust = threshold;
+    int status = command_if_made(s, CT_SCRIPT_STALK_TRUST);
+    pthread_mutex_unlock(&s->work);
+    return status;
 }
 
 int ct_script_set_queue(struct ct_script *s, uint32_t capacity, uint32_t interval_ms) {
@@ -239,15 +250,21 @@ int ct_script_invalidate(struct ct_script *s, int32_t tid, uint64_t address) {
     return status;
 }
 
-/* Threads hand over what they have every drain interval, and when they are let go. */
+/* While a block is transformed, its thread holds what both need: then there is nothing new. */
 int ct_script_flush(struct ct_script *s) {
-    (void)s;
-    return 0;
+    pthread_mutex_lock(&s->work);
+    int status = command_if_made(s, CT_SCRIPT_STALK_FLUSH);
+    pthread_mutex_unlock(&s->work);
+    return status == CT_ERR_BUSY ? 0 : status;
 }
 
-int ct_script_collect(struct ct_script *s) {
-    (void)s;
-    return 0;
+int64_t ct_script_collect(struct ct_script *s) {
+    pthread_mutex_lock(&s->work);
+    shared_of(s)->size = 0;
+    int status = command_if_made(s, CT_SCRIPT_STALK_COLLECT);
+    int64_t bytes = (int64_t)shared_of(s)->size;
+    pthread_mutex_unlock(&s->work);
+    return status == CT_ERR_BUSY ? 0 : status ? status : bytes;
 }
 
 /* ---- probes ---- */

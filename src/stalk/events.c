@@ -57,13 +57,18 @@ static void free_memory(void **memory, size_t size) {
     *memory = NULL;
 }
 
+static void free_counters(struct stalk_thread *t) {
+    free_memory((void **)&t->counters, CT_COUNTERS * sizeof(uint64_t));
+    free_memory((void **)&t->counted, CT_COUNTERS * sizeof(uint64_t));
+}
+
 void ct_stalk_events_free(struct stalk_thread *t) {
     free_memory((void **)&t->records_memory, 2 * CT_EVENT_ROOM);
     free_memory((void **)&t->queue, t->stalker->queue_capacity * sizeof *t->queue);
     free_memory((void **)&t->frames, STALK_MAX_FRAMES * sizeof *t->frames);
     free_memory((void **)&t->stacks, sizeof *t->stacks);
     free_memory((void **)&t->summary, t->summary_size * sizeof *t->summary);
-    free_memory((void **)&t->counters, CT_COUNTERS * sizeof(uint64_t));
+    free_counters(t);
     t->records = NULL;
 }
 
@@ -94,9 +99,10 @@ int ct_stalk_events_open(struct stalk_thread *t) {
         return CT_ERR_NO_MEMORY;
     if (t->cache->count_calls) {
         /* The counters may be those of a thread that has ended. */
-        free_memory((void **)&t->counters, CT_COUNTERS * sizeof(uint64_t));
+        free_counters(t);
         t->area->counters = t->counters = alloc_memory(CT_COUNTERS * sizeof(uint64_t));
-        if (!t->counters)
+        t->counted = alloc_memory(CT_COUNTERS * sizeof(uint64_t));
+        if (!t->counters || !t->counted)
             return CT_ERR_NO_MEMORY;
     }
     if (t->sink.on_call_summary && !t->summary) {
@@ -148,15 +154,18 @@ static void count_call(struct stalk_thread *t, uint64_t target, uint64_t count) 
     t->summary[i].count += count;
 }
 
+/* Counters only grow: the thread may be stopped in the middle of adding to one. */
 static void take_counters(struct stalk_thread *t) {
-    uint64_t *counters = t->area->counters;
+    const uint64_t *counters = t->area->counters;
     if (!t->cache->count_calls || !counters)
         return;
-    for (uint32_t i = 1; i <= t->cache->counters; i++)
-        if (counters[i]) {
-            count_call(t, t->cache->counter_targets[i], counters[i]);
-            counters[i] = 0;
+    for (uint32_t i = 1; i <= t->cache->counters; i++) {
+        uint64_t now = __atomic_load_n(&counters[i], __ATOMIC_RELAXED);
+        if (now != t->counted[i]) {
+            count_call(t, t->cache->counter_targets[i], now - t->counted[i]);
+            t->counted[i] = now;
         }
+    }
 }
 
 /* Moves the used slots of the table to its front; it is cleared afterwards. */
@@ -536,14 +545,16 @@ static void end_expansion(const struct expansion *x) {
 }
 
 /* `end`: the last block was executed only up to there. `by`: the calling thread; if it is not t, it does not touch the
- * position of the newest record. */
+ * position of the newest record. NULL: t is stopped at any place, perhaps inside of its newest block, which is left. */
 static void take_records(struct stalk_thread *t, struct stalk_thread *by, uint64_t end) {
     uint64_t newest = __atomic_load_n(&t->area->events, __ATOMIC_ACQUIRE), oldest = t->taken;
+    if (!by && newest != oldest && t->cache->mask & (CT_STALKER_BLOCK | CT_STALKER_EXEC))
+        newest += ct_stalk_record_size(t->cache->mask);
     if (by == t)
         t->area->events = t->records_top;
     t->taken = by == t ? t->records_top : newest;
     if (!t->muted && newest != oldest) {
-        struct expansion x = expansion_of(t, by);
+        struct expansion x = expansion_of(t, by ? by : t);
         expand_records(&x, oldest, newest, end);
         end_expansion(&x);
     }
@@ -603,11 +614,21 @@ void ct_stalk_events_drain_others(struct stalk_thread *by, bool counts) {
     }
 }
 
+int ct_stalk_events_drain_stopped(struct stalk_thread *t) {
+    if (!__atomic_load_n(&t->following, __ATOMIC_ACQUIRE) || !t->sink.mask)
+        return CT_OK;
+    if (__atomic_load_n(&t->claimed, __ATOMIC_ACQUIRE))
+        return CT_ERR_BUSY;
+    take_records(t, NULL, UINT64_MAX);
+    deliver_all(t, t, true);
+    return CT_OK;
+}
+
 void ct_stalk_events_forget(struct stalk_thread *t) {
     t->area->events = t->taken = t->records_top;
     t->queued = 0;
     for (uint32_t i = 1; t->counters && i <= t->cache->counters; i++)
-        t->counters[i] = 0;
+        t->counters[i] = t->counted[i];
     if (__atomic_load_n(&t->claimed, __ATOMIC_RELAXED) == t->tid)
         __atomic_store_n(&t->claimed, 0, __ATOMIC_RELEASE); /* the claim of the child, which was killed */
 }

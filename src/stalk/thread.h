@@ -47,6 +47,7 @@ struct stalk_thread {
     uint8_t *records_memory; /* 2 * CT_EVENT_ROOM bytes, which contain `records` */
     uint8_t *records;        /* CT_EVENT_ROOM bytes, aligned to CT_EVENT_ROOM */
     uint64_t *counters;      /* those of the area, CT_COUNTERS of them */
+    uint64_t *counted;       /* what was taken of each */
     uint64_t records_top;
     uint64_t taken;  /* records from here up have been expanded */
     uint64_t clock;  /* last reading of the fast clock; 0 without it */

@@ -682,6 +682,7 @@ static void take_events(struct server *v, struct counts *c, uint64_t inner) {
             c->calls += event[i].kind == CT_SCRIPT_EVENT_CALL;
             c->returns += event[i].kind == CT_SCRIPT_EVENT_RET;
             c->inner += event[i].kind == CT_SCRIPT_EVENT_CALL && event[i].target == inner;
+            c->inner += event[i].kind == CT_SCRIPT_EVENT_EXEC && event[i].location == inner;
         }
         for (size_t i = 0; i < e.count && e.summary; i++) {
             c->calls += count[i].count;
@@ -730,6 +731,50 @@ static void follows_a_thread(void **state) {
     free(after);
     ask_line(&t, line, sizeof line, "outer 4");
     assert_string_equal(line, "10");
+    end_target(&t);
+}
+
+/* What is recorded is handed over while the thread runs, wherever it is: once, and all of it. All fits into the ring,
+ * so that nothing is lost on a busy machine. */
+static void flush_often(struct server *v, struct target *t, const struct ct_script_follow *what, uint64_t calls) {
+    struct counts c = {0};
+    char line[128];
+    int early = 0;
+    assert_int_equal(ct_script_follow(v->script, NULL, t->pid, what), 0);
+    snprintf(line, sizeof line, "calls %d %d", (int)calls, (int)calls / 200);
+    tell(t, line);
+    for (int i = 0; i < 1000 && c.inner < calls; i++) {
+        assert_int_equal(ct_script_flush(v->script), 0);
+        take_events(v, &c, t->inner);
+        early += c.inner > 0 && c.inner < calls;
+        if (i % 50 == 0) /* code is translated anew meanwhile */
+            assert_int_equal(ct_script_set_trust(v->script, i / 50 % 3), 0);
+    }
+    hear(t, line, sizeof line);
+    assert_true(ct_script_collect(v->script) >= 0);
+    assert_int_equal(ct_script_unfollow(v->script, NULL, t->pid), 0);
+    take_events(v, &c, t->inner);
+    assert_int_equal(c.inner, calls);
+    assert_int_equal(c.lost, 0);
+    assert_true(early > 0);
+}
+
+static void hands_over_at_a_flush(void **state) {
+    static const struct ct_script_follow calls = {.mask = CT_SCRIPT_EVENT_CALL},
+                                         instructions = {.mask = CT_SCRIPT_EVENT_EXEC}, counts = {.summary = 1};
+    struct target t;
+    struct server v;
+    (void)state;
+    start_target(&t);
+    begin_server(&v, &t, NULL, leave_alone);
+    assert_int_equal(ct_script_flush(v.script), 0); /* nobody is followed */
+    assert_int_equal(ct_script_collect(v.script), 0);
+    assert_int_equal(ct_script_set_queue(v.script, 1 << 17, 0), 0);
+    flush_often(&v, &t, &calls, 300000);
+    flush_often(&v, &t, &instructions, 20000);
+    flush_often(&v, &t, &counts, 1000000);
+    assert_int_equal(ct_script_set_trust(v.script, -2), CT_ERR_INVALID_ARGUMENT);
+    end_server(&v);
     end_target(&t);
 }
 
@@ -987,6 +1032,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(lists_what_is_there),
         cmocka_unit_test(refuses_what_cannot_be),
         cmocka_unit_test(follows_a_thread),
+        cmocka_unit_test(hands_over_at_a_flush),
         cmocka_unit_test(follows_a_call),
         cmocka_unit_test(follows_threads_until_the_end),
         cmocka_unit_test(transforms_code),

@@ -71,7 +71,10 @@ static napi_value collect(napi_env env, napi_callback_info info) {
     struct ct_node_call call;
     ct_node_begin(&call, env, info);
     struct ct_node_target *target = ct_node_take_target(&call);
-    return call.failed ? NULL : ct_node_done(&call, target, ct_script_collect(target->script));
+    if (call.failed)
+        return NULL;
+    int64_t bytes = ct_script_collect(target->script);
+    return ct_node_done(&call, target, bytes < 0 ? (int)bytes : 0);
 }
 
 /* addProbe(target, address, native function or 0, user): its id. */

@@ -144,7 +144,14 @@ static void obey(char *line) {
         printf("%.3f\n", scale(x, y));
     else if (sscanf(line, "outer %ld", &a) == 1)
         printf("%ld\n", outer(a));
-    else if (sscanf(line, "threads %ld %ld", &a, &b) == 2)
+    else if (sscanf(line, "calls %ld %ld", &a, &b) == 2) { /* b at a time */
+        for (long i = 0; i < a; i++) {
+            outer(i);
+            if (i % b == 0)
+                usleep(200);
+        }
+        printf("%ld\n", a);
+    } else if (sscanf(line, "threads %ld %ld", &a, &b) == 2)
         run_threads((int)a, b);
     else if (sscanf(line, "jump %ld", &a) == 1)
         run_jump(a);
