@@ -40,6 +40,8 @@ declare global {
   const rpc: contrail.Api['rpc'];
   const Trace: typeof contrail.Trace;
   const Contrail: contrail.Api['Contrail'];
+  const ObjC: contrail.Api['ObjC'];
+  const Java: contrail.Api['Java'];
   type CpuContext = contrail.CpuContext;
   type InvocationContext = contrail.InvocationContext;
   type InvocationArguments = contrail.InvocationArguments;

@@ -232,7 +232,10 @@ export interface StalkerIterator {
   putChainingReturn(): void;
 }
 
-/* ---- what is in the target ---- */
+/* ---- what is in the target ----
+ *
+ * Lists have two older forms too, which have no types here: enumerateModules({onMatch(module) {}, onComplete() {}}) and
+ * enumerateModulesSync(). */
 
 export type Protection = string;
 export interface Range {
@@ -516,6 +519,8 @@ export interface Api {
   recv(type: string, callback: (message: any, data: ArrayBuffer | null) => void): {wait(): void};
   rpc: {exports: {[name: string]: any}};
   Trace: typeof Trace;
+  ObjC: {available: boolean};
+  Java: {available: boolean};
   Contrail: {readonly pid: number; detach(): void; record: typeof record; Trace: typeof Trace};
 }
 

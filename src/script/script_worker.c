@@ -109,7 +109,9 @@ static int make_worker(struct ct_script *s) {
 int ct_script_worker(struct ct_script *s, struct ct_script_request *request) {
     int status = 0;
     if (s->spawned && !s->resumed)
-        return ct_script_fail(s, CT_ERR_BAD_STATE, "the program has not begun: resume it first");
+        return ct_script_fail(s, CT_ERR_BAD_STATE,
+                              "the program has not begun, so none of its threads can call a function: call it from a "
+                              "callback, or when the program runs (setTimeout)");
     pthread_mutex_lock(&s->worker);
     if (!is_ready(s) && !s->worker_asked)
         status = make_worker(s);

@@ -45,7 +45,7 @@ void ct_stalk_events_drain_others(struct stalk_thread *by, bool counts);
 void ct_stalk_events_change_over(struct stalk_thread *t);
 /* Drains the events of a thread that runs natively. */
 void ct_stalk_events_drain_native(struct stalk_thread *t);
-/* Delivers what a thread has recorded that is stopped by another process, at any place. CT_ERR_BUSY: it is in the middle
+/* Delivers what a thread has recorded that another process has stopped, at any place. CT_ERR_BUSY: it is in the middle
  * of delivering, and must go on first. */
 int ct_stalk_events_drain_stopped(struct stalk_thread *t);
 /* Drops what the child of a vfork has recorded in place of its parent. */

@@ -54,6 +54,24 @@ const checkNames = () => {
   assert.equal(DebugSymbol.fromAddress(ptr(16)).name, null);
 };
 
+check('forms of earlier versions', () => {
+  const names = [];
+  Process.enumerateModules({onMatch: ({name}) => names.push(name), onComplete: () => names.push('end')});
+  assert.deepEqual(names, [...Process.enumerateModulesSync().map(({name}) => name), 'end']);
+  let first = null;
+  Module.enumerateExports(libc.name, {onMatch: (found) => (first = found, 'stop'), onComplete() {}});
+  assert.equal(first.name, Module.enumerateExportsSync(libc.name)[0].name);
+  assert.equal(main.enumerateSymbolsSync().length, main.enumerateSymbols().length);
+  assert.ok(Process.enumerateRangesSync('r-x').length >= 2);
+  assert.equal(Memory.readU8(main.base), 0x7f);
+  assert.ok(!Java.available && !ObjC.available);
+});
+
+check('what cannot be done before the program runs', () => {
+  assert.equal(Process.isDebuggerAttached(), false);
+  assert.throws(() => new NativeFunction(libc.getExportByName('getpid'), 'int', [])(), /has not begun.*callback/);
+});
+
 check('Memory', () => {
   const place = Memory.alloc(3 * Process.pageSize);
   assert.equal(place.add(Process.pageSize).writeUtf8String('far').readUtf8String(), 'far');

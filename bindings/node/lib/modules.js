@@ -300,10 +300,6 @@ function makeApiResolver(session) {
             });
       return out;
     }
-
-    enumerateMatchesSync(query) {
-      return this.enumerateMatches(query);
-    }
   };
 }
 

@@ -22,6 +22,15 @@ function protectionText(bits) {
 
 const STATES = {R: 'running', S: 'waiting', D: 'uninterruptible', T: 'stopped', t: 'stopped', Z: 'halted', X: 'halted'};
 
+/* A number of /proc/PID/status; 0: there is none. */
+function statusNumber(pid, name) {
+  try {
+    return Number(new RegExp(`^${name}:\\s*([0-9]+)`, 'm').exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))[1]);
+  } catch {
+    return 0;
+  }
+}
+
 function makeProcess(session) {
   const {target, NativePointer} = session;
 
@@ -77,8 +86,11 @@ function makeProcess(session) {
     getCurrentDir: () => fs.readlinkSync(`/proc/${target.pid}/cwd`),
     getHomeDir: () => os.homedir(),
     getTmpDir: () => os.tmpdir(),
-    isDebuggerAttached: () =>
-      Number(/^TracerPid:\s*([0-9]+)/m.exec(fs.readFileSync(`/proc/${target.pid}/status`, 'utf8'))?.[1] ?? 0) !== 0,
+    isDebuggerAttached: () => {
+      const tracer = statusNumber(target.pid, 'TracerPid');
+      return tracer !== 0 && statusNumber(tracer, 'Tgid') !== process.pid && /* we trace it at moments */
+        statusNumber(tracer, 'PPid') !== process.pid; /* or a process of ours */
+    },
     getCurrentThreadId: () => {
       if (!target.waiting)
         throw new Error('no thread of the target is running this: there is one in callbacks only');

@@ -24,6 +24,7 @@ const {Errno} = require('./errno');
 const {Messages} = require('./messages');
 const {Trace} = require('./trace');
 const {record} = require('./record');
+const {addOlderLists} = require('./older');
 
 const TIMEOUT = -6; /* CT_ERR_TIMEOUT: the thread went on before the answer came */
 
@@ -258,7 +259,11 @@ class Session extends EventEmitter {
         },
       },
       Trace,
+      /* Scripts ask whether they are in such a process. */
+      ObjC: {available: false},
+      Java: {available: false},
     };
+    addOlderLists(api);
     return api;
   }
 }

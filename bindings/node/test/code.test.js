@@ -79,6 +79,9 @@ test('X86Writer writes what its methods say', () => {
     w.putIncReg('rax').putDecReg('r8d').putLockXaddRegPtrReg('rdi', 'rax').putCallReg('r11').putJmpRegPtr('rax');
     w.putMovRegFsU32Ptr('rax', 0x28).putPushfx().putPopfx().putCpuid().putNop().putBreakpoint();
     w.putMovRegBaseIndexScaleOffsetPtr('rax', 'rdi', 'rcx', 8, 16);
+    w.putCmpImmPtrImmU32(ptr(0x2000), 9).putMovqXmm0EspOffsetPtr(8).putMovqEaxOffsetPtrXmm0(16);
+    w.putMovdquXmm0EspOffsetPtr(0).putMovdquEaxOffsetPtrXmm0(-16);
+    w.putCallRegOffsetPtrWithArguments('rbx', 24, ['rsi', 7]);
     w.putCallAddress(ptr(0x2000)).putJmpAddress(ptr(0x3000)).putNopPadding(3).putRetImm(8).putRet();
   });
   assert.deepEqual(lines, [
@@ -87,7 +90,9 @@ test('X86Writer writes what its methods say', () => {
     'lea rdi, [rbp - 0x100]', 'add r9, 0x3e8', 'and eax, 0xff', 'cmp eax, 0x3c', 'test rax, rax', 'xor ecx, ecx',
     'shl rax, 3', 'inc rax', 'dec r8d', 'lock xadd qword ptr [rdi], rax', 'call r11', 'jmp qword ptr [rax]',
     'mov rax, qword ptr fs:[0x28]', 'pushfq', 'popfq', 'cpuid', 'nop', 'int3',
-    'mov rax, qword ptr [rdi + rcx*8 + 0x10]', 'call 0x2000', 'jmp 0x3000', 'nop dword ptr [rax]', 'ret 8', 'ret']);
+    'mov rax, qword ptr [rdi + rcx*8 + 0x10]', 'cmp dword ptr [rip + 0xf7e], 9', 'movq xmm0, qword ptr [rsp + 8]',
+    'movq qword ptr [rax + 0x10], xmm0', 'movdqu xmm0, xmmword ptr [rsp]', 'movdqu xmmword ptr [rax - 0x10], xmm0',
+    'push rsi', 'pop rdi', 'mov esi, 7', 'call qword ptr [rbx + 0x18]', 'call 0x2000', 'jmp 0x3000', 'nop dword ptr [rax]', 'ret 8', 'ret']);
 });
 
 test('labels and far calls', () => {

@@ -8,7 +8,7 @@
 const {toBigInt} = require('../int64');
 const {register, condition} = require('./registers');
 
-const RSP = 4, RBP = 5;
+const RAX = 0, RSP = 4, RBP = 5;
 const ARGUMENTS = ['rdi', 'rsi', 'rdx', 'rcx', 'r8', 'r9'];
 
 function fits(value, bits) {
@@ -293,6 +293,15 @@ class X86Forms {
     return this.#aligned(() => this.putCallRegWithArguments(name, args));
   }
 
+  putCallRegOffsetPtrWithArguments(name, offset, args) {
+    this.#putArguments(args, name);
+    return this.putCallRegOffsetPtr(name, offset);
+  }
+
+  putCallRegOffsetPtrWithAlignedArguments(name, offset, args) {
+    return this.#aligned(() => this.putCallRegOffsetPtrWithArguments(name, offset, args));
+  }
+
   #aligned(call) {
     this.putPushReg('rbp').putMovRegReg('rbp', 'rsp').putAndRegU32('rsp', 0xfffffff0);
     call();
@@ -456,6 +465,15 @@ class X86Forms {
     return this.#load(0x39, name, base, offset);
   }
 
+  putCmpImmPtrImmU32(address, value) {
+    if (this.#code.reaches(address, 10))
+      this.#code.near(0x81, false, ARITHMETIC.Cmp, address, 4);
+    else
+      this.#code.absolute(0x81, false, ARITHMETIC.Cmp, address);
+    this.#buffer.u32(signed32(value));
+    return this;
+  }
+
   /* ---- moves ---- */
 
   putMovRegU32(name, value) {
@@ -529,6 +547,27 @@ class X86Forms {
     const {number, bits} = register(from);
     this.#code.near(0x89, bits === 64, number, address);
     return this;
+  }
+
+  #vector(prefix, opcode, base, offset) {
+    this.#code.memory([0x0f, opcode], false, 0, base, offset, [prefix]);
+    return this;
+  }
+
+  putMovqXmm0EspOffsetPtr(offset) {
+    return this.#vector(0xf3, 0x7e, RSP, offset);
+  }
+
+  putMovqEaxOffsetPtrXmm0(offset) {
+    return this.#vector(0x66, 0xd6, RAX, offset);
+  }
+
+  putMovdquXmm0EspOffsetPtr(offset) {
+    return this.#vector(0xf3, 0x6f, RSP, offset);
+  }
+
+  putMovdquEaxOffsetPtrXmm0(offset) {
+    return this.#vector(0xf3, 0x7f, RAX, offset);
   }
 
   #segment(prefix, opcode, name, offset) {
