@@ -25,7 +25,7 @@ export const listed = code =>
     `0x${Number(one.address).toString(16)}`,
     one.bytes,
     one.text,
-    one.line !== code.instructions[i - 1]?.line ? one.line : ''
+    one.line && one.line !== code.instructions[i - 1]?.line ? base(one.line) : ''
   ])
 
 /** @param {Code} code */
@@ -40,7 +40,10 @@ function listing (code) {
     el(
       'tbody',
       {},
-      ...listed(code).map(row => el('tr', {}, ...row.map((text, i) => el('td', { class: kind(i) }, text))))
+      ...listed(code).map((row, at) => {
+        const whole = (/** @type {number} */ i) => (i === 4 ? (code.instructions[at].line ?? undefined) : undefined)
+        return el('tr', {}, ...row.map((text, i) => el('td', { class: kind(i), title: whole(i) }, text)))
+      })
     )
   )
 }

@@ -3,7 +3,7 @@
 import { cancelled } from './api.js'
 import { el, fill, sized } from './dom.js'
 import { count, duration, plural } from './format.js'
-import { boxAt, boxes, ROW } from './flames.js'
+import { boxAt, boxes, neighbour, ROW } from './flames.js'
 import { lettering } from './overlay.js'
 import { fitted } from './paint.js'
 import { differs } from './store.js'
@@ -49,12 +49,16 @@ export class Compare {
     this.choose = el('select', { 'aria-label': 'The other trace' })
     this.line = el('p', { class: 'line', role: 'status' })
     this.canvas = el('canvas', {
-      role: 'img',
-      'aria-label': 'Flame graph of both traces: red took longer, blue was faster. The table says the same.'
+      tabindex: 0,
+      role: 'application',
+      'aria-roledescription': 'flame graph',
+      'aria-label':
+        'Flame graph of both traces: red took longer, blue was faster. The table says the same. ' +
+        'Arrow keys go from box to box, Enter shows one as wide as the window.'
     })
     this.place = el(
       'div',
-      { class: 'scroller both', tabindex: 0, role: 'region', 'aria-label': 'Flame graph of both' },
+      { class: 'scroller both', role: 'region', 'aria-label': 'Flame graph of both' },
       el('div', { class: 'spacer' }, el('div', { class: 'sticky' }, this.canvas))
     )
     this.table = el('div', { class: 'scroller', tabindex: 0, role: 'region', 'aria-label': 'Table of both' })
@@ -77,6 +81,7 @@ export class Compare {
     this.painted = []
     this.from = 0
     this.to = 1
+    this.chosen = -1
     /** @type {import('./store.js').State | null} */
     this.shown = null
   }
@@ -88,7 +93,11 @@ export class Compare {
       this.context.store.set({ with: Number(this.choose.value) }, { step: true })
     )
     this.canvas.addEventListener('pointermove', event => this.tell(this.at(event)))
-    this.canvas.addEventListener('click', event => this.zoom(this.at(event)))
+    this.canvas.addEventListener('click', event => {
+      const row = this.at(event)
+      this.chosen = row && this.flame ? this.flame.rows.indexOf(row) : -1
+      this.zoom(row)
+    })
     this.place.addEventListener('scroll', () => this.draw())
     this.observer = new ResizeObserver(() => this.draw())
     this.observer.observe(this.place)
@@ -142,6 +151,7 @@ export class Compare {
   /** @param {{rows: number[][], total: number}} flame */
   take (flame) {
     this.flame = flame
+    this.chosen = -1
     this.from = 0
     this.to = Math.max(1e-9, flame.total)
     const spacer = /** @type {HTMLElement} */ (this.place.firstElementChild)
@@ -212,6 +222,11 @@ export class Compare {
       const [, , , name, before, after] = /** @type {any[]} */ (box.row)
       g.fillStyle = shade(change(before, after), colours.dark)
       g.fillRect(box.x, box.y, Math.max(0.5, box.width - (box.width > 4 ? 1 : 0)), box.height)
+      if (box.index === this.chosen) {
+        g.strokeStyle = colours.accent
+        g.lineWidth = 2
+        g.strokeRect(box.x + 1, box.y + 1, Math.max(1, box.width - 3), box.height - 2)
+      }
       if (box.width < 30) continue
       g.fillStyle = colours.onCell
       g.fillText(fitted(String(name), box.width - 8, letter), box.x + 4, box.y + box.height / 2 + 1, box.width - 6)
@@ -238,5 +253,29 @@ export class Compare {
     this.from = row ? row[1] : 0
     this.to = row ? row[1] + Math.max(1e-9, row[2]) : Math.max(1e-9, this.flame?.total ?? 1)
     this.draw()
+  }
+
+  /** @param {KeyboardEvent} event */
+  key (event) {
+    const rows = this.flame?.rows ?? []
+    if (document.activeElement !== this.canvas || !rows.length) return false
+    if (event.key.startsWith('Arrow')) {
+      this.chosen = this.chosen < 0 ? 0 : neighbour(rows, this.chosen, event.key)
+      this.reveal(rows[this.chosen])
+      this.tell(rows[this.chosen])
+    } else if (event.key === 'Enter') this.zoom(rows[this.chosen] ?? null)
+    else if (event.key === 'Escape' || event.key === 'f') this.zoom(null)
+    else return false
+    return true
+  }
+
+  /** @param {number[]} row */
+  reveal ([depth, x, wide]) {
+    const { place } = this
+    if (depth * ROW < place.scrollTop) place.scrollTop = depth * ROW
+    if ((depth + 1) * ROW > place.scrollTop + place.clientHeight)
+      place.scrollTop = (depth + 1) * ROW - place.clientHeight
+    if (x + wide <= this.from || x >= this.to) this.zoom(null)
+    else this.draw()
   }
 }

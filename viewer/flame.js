@@ -4,7 +4,7 @@ import { cancelled } from './api.js'
 import { colourOf } from './colours.js'
 import { button, el, fill, sized } from './dom.js'
 import { duration, percent, plural } from './format.js'
-import { boxAt, boxes, neighbour, ROW } from './flames.js'
+import { boxAt, boxes, neighbour, ROW, UNKNOWN } from './flames.js'
 import { lettering } from './overlay.js'
 import { fitted } from './paint.js'
 import { Scope, scopeOf } from './scope.js'
@@ -170,7 +170,7 @@ export class Flame {
       if (box.width < 30) continue
       g.fillStyle = colours.onCell
       g.fillText(
-        fitted(name?.[1] ?? '?', box.width - 8, letter),
+        fitted(name?.[1] ?? UNKNOWN, box.width - 8, letter),
         box.x + 4,
         box.y + box.height / 2 + 1,
         box.width - 6
@@ -191,7 +191,7 @@ export class Flame {
     else {
       const [, , wide, fn, self, calls] = row
       this.line.textContent =
-        `${(this.context.names.get(fn)?.[0] ?? '?').slice(0, 300)} – ${duration(wide)}, ` +
+        `${(this.context.names.get(fn)?.[0] ?? UNKNOWN).slice(0, 300)} – ${duration(wide)}, ` +
         `${percent(wide, answer.total)}, self ${duration(self)}, ${plural(calls, 'call')}`
     }
     this.dirty()

@@ -2,6 +2,7 @@
 // Painting flame graphs: from rows of an answer and a viewport to boxes. Nothing here knows a browser.
 
 export const ROW = 20
+export const UNKNOWN = '(not recorded)' // a caller
 const LEAST = 0.5 // pixels: narrower boxes are not painted
 
 /**

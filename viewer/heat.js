@@ -3,6 +3,21 @@
 
 /** @typedef {{from: number, to: number, low: number, high: number, columns: number[][]}} Heat */
 
+const SHOWN = 8 // buckets at least
+
+/** The part of a heat map that has calls, with a bucket around them; `first`: the first bucket of it.
+ * @param {Heat} heat @returns {Heat & {first: number}} */
+export function cropped (heat) {
+  const buckets = Math.max(0, ...heat.columns.map(column => column.length))
+  const used = [...Array(buckets).keys()].filter(bucket => heat.columns.some(column => column[bucket] > 0))
+  if (!used.length || !(heat.high - heat.low === buckets)) return { ...heat, first: 0 }
+  let [first, end] = [Math.max(0, used[0] - 1), Math.min(buckets, used[used.length - 1] + 2)]
+  end = Math.min(buckets, Math.max(end, first + SHOWN))
+  first = Math.max(0, Math.min(first, end - SHOWN))
+  const columns = heat.columns.map(column => column.slice(first, end))
+  return { ...heat, first, low: heat.low + first, high: heat.low + end, columns }
+}
+
 /** How strongly a count is painted, 0 to 1: a single call is seen beside a million. @param {number} calls
  * @param {number} most */
 export const strength = (calls, most) =>

@@ -3,7 +3,7 @@
 import { cancelled } from './api.js'
 import { button, el, fill, sized } from './dom.js'
 import { duration, moment, plural, tick, step } from './format.js'
-import { bucketRange, heatAt, heatBoxes } from './heat.js'
+import { bucketRange, cropped, heatAt, heatBoxes } from './heat.js'
 import { Scope, scopeOf } from './scope.js'
 import { differs } from './store.js'
 
@@ -34,7 +34,7 @@ export class Latency {
       this.place,
       this.list
     )
-    /** @type {import('./heat.js').Heat | null} */
+    /** @type {ReturnType<typeof cropped> | null} */
     this.heat = null
     /** @type {import('./store.js').State | null} */
     this.shown = null
@@ -90,13 +90,12 @@ export class Latency {
     }
     this.line.textContent = '…'
     try {
-      this.heat = await api.get('latency', 'latency', {
-        ...scopeOf(state),
-        function: state.fn,
-        width: WIDTH,
-        height: HEIGHT
-      })
-      const calls = this.heat?.columns.flat().reduce((a, b) => a + b, 0) ?? 0
+      const words = { ...scopeOf(state), function: state.fn, width: WIDTH, height: HEIGHT }
+      const answer = await api.get('latency', 'latency', words)
+      for (const [id, name] of Object.entries(answer.functions)) this.context.names.set(Number(id), name)
+      this.context.store.set({ name: this.context.names.get(state.fn)?.[0] ?? '' })
+      this.heat = cropped(answer)
+      const calls = this.heat.columns.flat().reduce((a, b) => a + b, 0) ?? 0
       this.line.textContent = `${(this.context.names.get(state.fn)?.[0] ?? '').slice(0, 200)}: ${plural(calls, 'call')}`
       this.draw()
     } catch (error) {
@@ -176,6 +175,7 @@ export class Latency {
   /** Lists the calls of a box. @param {{column: number, bucket: number}} here */
   async choose (here) {
     this.tell(here)
+    if (!this.heat) return
     const { api, store } = this.context
     const { state } = store
     try {
@@ -184,7 +184,8 @@ export class Latency {
         function: state.fn,
         width: WIDTH,
         height: HEIGHT,
-        ...here
+        column: here.column,
+        bucket: here.bucket + this.heat.first
       })
       const found = /** @type {{id: number, start: number, duration: number, thread: number}[]} */ (
         answer.calls ?? []

@@ -45,6 +45,9 @@ const COUNT_AGAIN = 2000 // milliseconds
 /** What of a trace the header shows, as far as it changes. @param {import('./types.js').Info} info */
 const heading = ({ lost, damage, signals }) => `${lost}/${damage.length}/${signals.some(isCrash)}`
 
+/** What tells the names of recordings apart. @param {string} name */
+const brief = name => name.replace(/^session_(?=\d)/, '')
+
 /** @typedef {import('./types.js').Context} Context */
 
 class Page {
@@ -194,7 +197,7 @@ class Page {
       const before = heading(this.info)
       this.info = await this.api.get('info', 'info', { trace: this.store.state.trace })
       this.calls.clear()
-      if (this.store.state.follow) this.followEnd()
+      if (this.info.live && this.store.state.follow) this.followEnd()
       if (heading(this.info) !== before) {
         this.paintTitle()
         this.paintTabs()
@@ -226,6 +229,7 @@ class Page {
       'select',
       {
         'aria-label': 'Trace',
+        title: this.traces.find(one => one.trace === this.store.state.trace)?.path ?? '',
         change: () =>
           this.store.set(
             { trace: Number(choose.value), call: -1, fn: -1, a: -1, b: -1, from: -1, to: -1 },
@@ -233,7 +237,7 @@ class Page {
           )
       },
       ...this.traces.map(one =>
-        el('option', { value: one.trace, selected: one.trace === this.store.state.trace }, one.name)
+        el('option', { value: one.trace, selected: one.trace === this.store.state.trace }, brief(one.name))
       )
     )
     fill(

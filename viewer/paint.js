@@ -45,13 +45,14 @@ function lengthen (spans, at, x1, label, labels, row, fn) {
  * @typedef {{call: number, fn: number, whole: boolean, end: number}} Tail
  */
 
-/** Whether a cell at the begin of a piece is what the piece before ended with, and ended there only because of it.
+/** Whether a cell is what was painted last, which ended there only because a piece or a level of the server ends.
  * @param {Tail} tail @param {Float64Array} cells @param {number} i @param {number} low */
 function goesOn (tail, cells, i, low) {
   const [start, , fn, share, calls, call] = cells.subarray(i, i + STRIDE)
   if (call >= 0 && tail.call >= 0) return call === tail.call
   if (fn !== tail.fn || !tail.whole || tail.end < low) return false
-  return call >= 0 ? start < low : start <= low && share === 255 && calls === 0
+  if (call >= 0 && start < low) return true
+  return start <= Math.max(low, tail.end) && share === 255 && calls === 0
 }
 
 /** Paints the cells of one row into `spans` and `labels`.
@@ -69,8 +70,10 @@ function paintRow (row, view, colour, label, labels) {
       const call = cells[i + 5]
       const begins = call >= 0 ? cells[i] : Math.max(cells[i], low)
       const ends = call >= 0 ? cells[i + 1] : Math.min(cells[i + 1], high)
-      const x0 = Math.max(painted, Math.round((begins - from) * scale))
-      const x1 = Math.min(width, Math.max(Math.round((ends - from) * scale), x0 + (ends > begins ? 1 : 0)))
+      const left = Math.round((begins - from) * scale)
+      const x0 = Math.max(painted, left)
+      // At least a pixel, its own: of cells that share one the first is seen, and none is moved to the right.
+      const x1 = Math.min(width, Math.max(Math.round((ends - from) * scale), left + (ends > begins ? 1 : 0)))
       if (x1 <= x0 || x0 >= width) continue
       const more = goesOn(tail, cells, i, low)
       tail = { call, fn: cells[i + 2], whole: call >= 0 || cells[i + 3] === 255, end: ends }

@@ -16,7 +16,7 @@ export class Search {
     this.input = el('input', {
       type: 'search',
       id: 'search',
-      placeholder: 'Search functions  /',
+      placeholder: 'Functions  /',
       autocomplete: 'off',
       spellcheck: 'false',
       role: 'combobox',
@@ -62,7 +62,7 @@ export class Search {
   show (state) {
     const before = this.shown
     this.shown = state
-    if (differs(state, before, 'fn', 'trace')) this.paintSteps(state.fn)
+    if (differs(state, before, 'fn', 'trace', 'name')) this.paintSteps(state.fn)
   }
 
   /** @param {number} fn */

@@ -254,6 +254,7 @@ void ct_view_answer_latency(struct ct_view_answer *a) {
     struct ct_view_choice c;
     const struct ct_view_name *name = name_of(a);
     struct heat h = {.c = &c, .low = 4};
+    struct ct_view_used used = {0};
     if (!name)
         return;
     if (!ct_view_choose(&c, a)) {
@@ -277,6 +278,8 @@ void ct_view_answer_latency(struct ct_view_answer *a) {
     else
         put_heat(a, &h);
     ct_json_bool(&a->json, "sampled", events > MOST_EVENTS);
+    ct_view_use(&used, (uint32_t)ct_view_number(a, "function", 0));
+    ct_view_put_functions(a, &used);
     free(h.counts);
     free(h.calls);
     ct_view_choice_free(&c);

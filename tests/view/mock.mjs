@@ -164,21 +164,20 @@ function columnsOf (trace, width, keep) {
 function latencyOf (trace, words) {
   const [width, height, fn] = [Number(words.width), Number(words.height), Number(words.function)]
   const columns = Array.from({ length: width }, () => new Array(height).fill(0))
-  const [low, high] = [4, 32]
+  const low = 4
   const found = []
   for (const call of trace.calls.values()) {
     if (call.fn !== fn) continue
     const column = Math.min(width - 1, Math.floor((call.start / trace.length) * width))
-    const bucket = Math.max(
-      0,
-      Math.min(height - 1, Math.floor(((Math.log2(call.end - call.start) - low) / (high - low)) * height))
-    )
+    const bucket = Math.max(0, Math.min(height - 1, Math.floor(Math.log2(call.end - call.start)) - low))
     columns[column][bucket]++
     if (column === Number(words.column) && bucket === Number(words.bucket)) {
       found.push({ id: call.id, start: call.start, duration: call.end - call.start, thread: call.thread })
     }
   }
-  return words.column ? { calls: found.slice(0, 100) } : { from: 0, to: trace.length, low, high, columns }
+  const functions = functionsOf([fn].filter(one => NAMES[one]))
+  if (words.column) return { calls: found.slice(0, 100), functions }
+  return { from: 0, to: trace.length, low, high: low + height, columns, functions }
 }
 
 const crashes = trace => [
@@ -342,7 +341,7 @@ export function answer (site, path, words) {
   }
 }
 
-function infoOf ({ trace, live, crashed }) {
+function infoOf ({ trace, live, crashed, counted }) {
   return {
     start: 0,
     end: trace.length,
@@ -377,6 +376,7 @@ function infoOf ({ trace, live, crashed }) {
     losses: [{ thread: 2, start: trace.length * 0.47, end: trace.length * 0.484, events: 1200, reason: 'ring full' }],
     damage: [],
     blocks: true,
+    counted: counted ?? true,
     query: true
   }
 }

@@ -11,7 +11,7 @@ import { chartFor, filled, line, sparkPath } from '../../viewer/charts.js'
 import { COLOURS, colourOf, LEVELS, palette, rgb } from '../../viewer/colours.js'
 import { boxAt, boxes, neighbour } from '../../viewer/flames.js'
 import { duration, moment, short, step, tick } from '../../viewer/format.js'
-import { bucketRange, heatAt, heatBoxes } from '../../viewer/heat.js'
+import { bucketRange, cropped, heatAt, heatBoxes } from '../../viewer/heat.js'
 import { cellAt, firstAfter, fitted, paint, raster, STRIDE } from '../../viewer/paint.js'
 import { DEFAULTS, parse, serialize, Store } from '../../viewer/store.js'
 import { heightOf, layout, rangeOf, visible, within, zoomed } from '../../viewer/tracks.js'
@@ -93,6 +93,32 @@ test('spans never overlap, never leave the picture and are at most as many as pi
       last = spans[i + 1]
     }
   }
+})
+
+test('cells that share pixels are not moved to the right of where they end', () => {
+  const cells = Array.from({ length: 900 }, (_, i) => cell(i * 10, i * 10 + 3 + (i % 5), i % 9, 90, 1, -1))
+  const [{ spans }] = paint(
+    [{ y: 0, height: 1, pieces: [{ from: 0, to: 50000, cells: flat(...cells) }] }],
+    { from: 0, to: 50000, width: 400 },
+    same,
+    9
+  ).lines
+  const ends = Math.ceil((9000 / 50000) * 400)
+  assert.ok(spans[spans.length - 2] <= ends + 1, `${spans[spans.length - 2]} pixels instead of ${ends}`)
+  for (let i = 0; i < spans.length; i += 3) assert.ok(spans[i + 1] > spans[i])
+})
+
+test('a call whose second half another level shows is one span', () => {
+  const spans = (/** @type {number[]} */ rest) =>
+    paint(
+      [{ y: 0, height: 1, pieces: [{ from: 0, to: 1000, cells: flat([100, 500, 1, 255, 1, -1], rest) }] }],
+      { from: 0, to: 1000, width: 1000 },
+      same,
+      30
+    ).lines[0].spans.length / 3
+  assert.equal(spans([500, 900, 1, 255, 0, 77]), 1)
+  assert.equal(spans([500, 900, 1, 255, 1, 500]), 2, 'another call of the same function')
+  assert.equal(spans([501, 900, 1, 255, 0, 77]), 2)
 })
 
 test('what the server says wrongly harms no pixel', () => {
@@ -423,6 +449,17 @@ test('a heat map gives back the box that it painted', () => {
   assert.ok(bucketRange(heat, 2).to === 1024)
 })
 
+test('a heat map shows the durations that there are', () => {
+  const column = counts => Object.assign(new Array(40).fill(0), counts)
+  const heat = { from: 0, to: 9, low: 4, high: 44, columns: [column({ 9: 1 }), column({ 20: 2 })] }
+  const part = cropped(heat)
+  assert.deepEqual([part.first, part.low, part.high, part.columns[0].length], [8, 12, 26, 14])
+  assert.equal(part.columns[1][20 - part.first], 2)
+  const single = cropped({ ...heat, columns: [column({ 39: 1 })] })
+  assert.deepEqual([single.first, single.columns[0].length], [32, 8])
+  assert.deepEqual(cropped({ ...heat, columns: [column({})] }).low, 4)
+})
+
 test('charts suit their columns', () => {
   assert.equal(
     chartFor(
@@ -563,7 +600,7 @@ test('a chosen block shows its instructions, as text, beside how often it was en
   const rows = view.instructions.all('tr').map(row => row.children.map(child => child.text))
   assert.deepEqual(rows.slice(1), listed(answer(site, 'block', words)).map(row => row.map(text => text ?? '')))
   assert.equal(rows[1][0], '12,800')
-  assert.deepEqual([rows[1][4], rows[2][4], rows[3][3]], ['src/shop.c:20', '', HOSTILE])
+  assert.deepEqual([rows[1][4], rows[2][4], rows[3][3]], ['shop.c:20', '', HOSTILE])
   assert.match(view.instructions.text, /<b>rest<\/b>/)
 })
 
