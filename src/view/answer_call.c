@@ -3,7 +3,7 @@
 #include "abi/atf.h"
 #include "query/calls.h"
 #include "trace/reader.h"
-#include "view/answer.h"
+#include "view/lines.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,17 +99,10 @@ static void put_same(struct ct_view_answer *a, size_t process, uint64_t function
     }
 }
 
-static void put_place(struct ct_view_answer *a, const struct ct_cached_function *known) {
-    const char *line = known && known->function ? known->function->line : "";
-    const char *colon = strrchr(line, ':');
-    char file[512];
+static void put_place(struct ct_view_answer *a, size_t process, const struct ct_cached_function *known) {
     ct_json_string(&a->json, "name", known ? known->name : "");
     ct_json_string(&a->json, "module", known ? known->module : "");
-    if (!colon)
-        return;
-    snprintf(file, sizeof file, "%.*s", (int)(colon - line < 500 ? colon - line : 500), line);
-    ct_json_string(&a->json, "file", file);
-    ct_json_number(&a->json, "line", strtoull(colon + 1, NULL, 10));
+    ct_view_put_line(a, process, known ? known->function : NULL, 0);
 }
 
 static void put_call(struct ct_view_answer *a, const struct ct_call_reader *r) {
@@ -120,7 +113,7 @@ static void put_call(struct ct_view_answer *a, const struct ct_call_reader *r) {
     ct_json_signed(&a->json, "id", id);
     ct_json_number(&a->json, "thread", r->thread + 1);
     ct_json_number(&a->json, "function", ct_view_function(a, r->process, call->function));
-    put_place(a, ct_function_cache_get(&s->names, r->process, call->function));
+    put_place(a, r->process, ct_function_cache_get(&s->names, r->process, call->function));
     ct_view_put_time(a, "start", call->began_ns);
     ct_json_signed(&a->json, "duration", timed ? (int64_t)call->duration_ns : -1);
     ct_json_signed(&a->json, "self", timed ? (int64_t)call->self_ns : -1);

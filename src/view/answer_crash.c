@@ -3,7 +3,7 @@
 #include "query/calls.h"
 #include "trace/reader.h"
 #include "trace/signal_text.h"
-#include "view/answer.h"
+#include "view/lines.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,35 +101,34 @@ size_t ct_view_thread_of(const struct ct_trace *trace, size_t process, uint64_t 
     return SIZE_MAX;
 }
 
-/* The function at an address in a module. */
+/* The function at an address in a module, and how far into it that is. */
 static const struct ct_trace_function *function_at(struct ct_view_answer *a, size_t process, const char *path,
-                                                   uint64_t pc) {
+                                                   uint64_t pc, uint64_t *into) {
     const struct ct_trace *trace = a->reader->trace;
     for (size_t i = 0; i < ct_trace_module_count(trace); i++) {
         const struct ct_trace_module *m = ct_trace_module_at(trace, i);
-        if (m->process == process && pc >= m->base && !strcmp(m->path, path))
-            return ct_trace_place(trace, process, m->id, pc - m->base).function;
+        if (m->process != process || pc < m->base || strcmp(m->path, path) != 0)
+            continue;
+        const struct ct_trace_function *f = ct_trace_place(trace, process, m->id, pc - m->base).function;
+        *into = f ? pc - m->base - f->offset : 0;
+        return f;
     }
     return NULL;
 }
 
-static void put_frame(struct ct_view_answer *a, size_t process, const struct ct_json_node *frame) {
+/* Of all frames but the innermost one the address is that after the call. */
+static void put_frame(struct ct_view_answer *a, size_t process, const struct ct_json_node *frame, bool innermost) {
     const char *module = ct_json_text(ct_json_get(frame, "module", NULL), "");
-    uint64_t offset = ct_json_u64(ct_json_get(frame, "offset", NULL), 0);
-    const struct ct_trace_function *f = function_at(a, process, module, ct_json_u64(ct_json_get(frame, "pc", NULL), 0));
-    const char *colon = f ? strrchr(f->line, ':') : NULL;
+    uint64_t offset = ct_json_u64(ct_json_get(frame, "offset", NULL), 0), into = 0;
+    uint64_t pc = ct_json_u64(ct_json_get(frame, "pc", NULL), 0);
+    const struct ct_trace_function *f = function_at(a, process, module, innermost || !pc ? pc : pc - 1, &into);
     const char *name = ct_json_text(ct_json_get(frame, "function", NULL), "");
     ct_json_begin(&a->json, NULL, '{');
     ct_json_string(&a->json, "name", strlen(name) <= CT_VIEW_NAME ? name : "(a very long name)");
     ct_json_string(&a->json, "module", module);
     ct_json_number(&a->json, "offset", offset);
     ct_json_node_put(&a->json, "pc", ct_json_get(frame, "pc", NULL));
-    if (colon && colon - f->line < 500) {
-        char file[512] = "";
-        memcpy(file, f->line, (size_t)(colon - f->line));
-        ct_json_string(&a->json, "file", file);
-        ct_json_number(&a->json, "line", strtoull(colon + 1, NULL, 10));
-    }
+    ct_view_put_line(a, process, f, into);
     ct_json_end(&a->json, '}');
 }
 
@@ -145,7 +144,7 @@ static void put_stacks(struct ct_view_answer *a, size_t process, const struct ct
         ct_json_begin(&a->json, "frames", '[');
         const struct ct_json_node *frame = ct_json_first(ct_json_get(stack, "frames", NULL));
         for (unsigned i = 0; frame && i < 256; frame = frame->next, i++)
-            put_frame(a, process, frame);
+            put_frame(a, process, frame, i == 0);
         ct_json_end(&a->json, ']');
         ct_json_end(&a->json, '}');
     }

@@ -3,6 +3,7 @@
 #include "base/json_read.h"
 #include "view/answer.h"
 #include "view/files.h"
+#include "view/lines.h"
 #include <contrail/contrail.h>
 #include <contrail/status.h>
 #include <stdio.h>
@@ -180,6 +181,7 @@ int ct_view_open(struct ct_view **out, const struct ct_view_options *options, ch
     if (!view)
         return status;
     view->options = *options;
+    ct_view_lines_begin(&view->lines);
     for (; !status && options->paths[view->trace_count] && view->trace_count < CT_VIEW_TRACES; view->trace_count++) {
         size_t i = view->trace_count;
         status = ct_view_trace_open(&view->traces[i], view, options->paths[i], error, error_size);
@@ -216,6 +218,8 @@ void ct_view_close(struct ct_view *view) {
     bool all = true;
     for (size_t i = 0; i < view->trace_count; i++)
         all &= ct_view_trace_close(view->traces[i]);
-    if (all) /* else a maker goes on, which knows it */
-        free(view);
+    if (!all) /* a maker goes on, which knows it */
+        return;
+    ct_view_lines_free(&view->lines);
+    free(view);
 }

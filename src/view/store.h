@@ -47,8 +47,16 @@ struct ct_view_trace {
     struct ct_view_maker *maker;
 };
 
+struct ct_lookup;
+
+struct ct_view_lines {
+    pthread_mutex_t lock;
+    struct ct_lookup *lookup; /* NULL: nobody has asked yet */
+};
+
 struct ct_view {
     struct ct_view_options options;
+    struct ct_view_lines lines;
     struct ct_view_trace *traces[CT_VIEW_TRACES];
     size_t trace_count;
     struct ct_http *http;

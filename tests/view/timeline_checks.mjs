@@ -121,6 +121,7 @@ checks.searches = async () => {
   await sight.until('#found', 'new_word')
   await sight.press('Enter')
   await sight.until('.details', 'new_word')
+  assert.match(await sight.text('.details'), /source\s+\S*tour\.c:\d+/)
   const starts = query(traces.tour, "SELECT start FROM calls WHERE function = 'new_word' ORDER BY start LIMIT 3")
   const shown = async () => (await served.ask(`call?id=${(await sight.state()).call}`)).start
   assert.equal(await shown(), starts[0].start)

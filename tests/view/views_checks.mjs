@@ -83,6 +83,7 @@ checks.a_crash = async () => {
   const sight = await browser.page()
   await sight.open(served.address, 'view=crash')
   const text = await sight.text('.crash')
+  assert.match(text, /price[^]*orders\.c:\d+[^]*handle[^]*orders\.c:\d+/)
   for (const word of ['SIGSEGV', 'address 0x0', 'rip', 'price', 'handle', 'main', 'customer="acme"']) {
     assert.ok(text.includes(word), `${word} in ${text.slice(0, 2000)}`)
   }
