@@ -48,13 +48,19 @@ static uint64_t time_before(struct ct_drain *drain, struct ct_drain_thread *t, c
     return ns;
 }
 
+/* The thread may have begun after this pass listed what there is: the next one knows it. */
+static bool is_unknown(const struct ct_drain *drain, const struct ct_drain_thread *t, const struct ct_shm_mark *m) {
+    return !t && m->number && m->thread < drain->lane->thread_capacity &&
+           __atomic_load_n(&drain->lane->threads[m->thread].state, __ATOMIC_RELAXED) != CT_THREAD_FREE;
+}
+
 /* The time of a mark is that of its event, to the nanosecond. Returns false if the event is not drained yet. */
 static bool time_of_mark(const struct ct_drain *drain, struct ct_drain_thread *t, const struct ct_shm_mark *m,
                          uint64_t *ns) {
     uint64_t number = t && m->number ? ct_detail_number(&t->detail, m->number) : 0;
     const struct ct_detail_run *run = number ? ct_detail_run_of(&t->detail, number) : NULL;
     *ns = run ? ct_detail_run_time(run, m->stamp) : ct_clock_ns(drain->clock, m->stamp);
-    bool later = number && number > t->detail.newest;
+    bool later = (number && number > t->detail.newest) || is_unknown(drain, t, m);
     bool waited = drain->detail->mark_waits >= MARK_LOOKS && ct_clock_now() > *ns + MARK_WAIT_NS;
     return run || !later || drain->finishing || waited;
 }

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -240,8 +241,50 @@ static void test_open_calls_in_a_given_up_segment_and_copied(void **state) {
     assert_int_equal(count_calls(6, 2), 1);
 }
 
+/* ---- a thread begins and makes a mark after the pass has listed what there is ---- */
+
+static bool hide_chunks(void *arg) {
+    struct ct_drain *drain = arg;
+    if (!script.pass++)
+        memset(drain->quarantined, 1, drain->lane->chunk_count);
+    return true;
+}
+
+static void show_chunks(void *arg, uint64_t now_ns) {
+    (void)now_ns;
+    struct ct_drain *drain = arg;
+    memset(drain->quarantined, 0, drain->lane->chunk_count);
+    script.done = true;
+}
+
+/* The drain does not know the thread when it finds the mark: what is before the mark is wanted all the same. */
+static void test_mark_of_a_thread_that_is_not_known_yet(void **state) {
+    (void)state;
+    start(4 << 20, &(struct ct_windows_rolls){.pre_events = 50}, true);
+    f.lane.rules[5] = 1;
+    f.lane.control->triggers[0] = (struct ct_shm_trigger){.kind = CT_SHM_ON_RETURN}; /* any value */
+    struct ct_block *b = begin();
+    open_call(b, 5, 4711);
+    make_calls(b, 100);
+    close_call(b, 5, 9);
+    script.pass = 0;
+    script.done = false;
+    f.drain.every_pass = hide_chunks;
+    f.drain.on_pass = show_chunks;
+    f.drain.on_pass_arg = &f.drain;
+    assert_int_equal(ct_drain_start(&f.drain), 0);
+    for (uint64_t end = ct_clock_now() + DEADLINE_NS; !script.done && ct_clock_now() < end;)
+        usleep(1000);
+    assert_true(script.done);
+    assert_int_equal(lane_finish_drain(&f), 0);
+    assert_int_equal(windows.marks, 1);
+    assert_int_equal(count_calls(5, 4711), 1);
+    assert_in_range(count_calls(1, UINT64_MAX), 24, 26);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_mark_of_a_thread_that_is_not_known_yet, clean),
         cmocka_unit_test_teardown(test_kept_is_handed_over_after_the_listing, clean),
         cmocka_unit_test_teardown(test_kept_is_handed_over_while_it_is_read, clean),
         cmocka_unit_test_teardown(test_full_ones_are_taken_between_two_looks, clean),
