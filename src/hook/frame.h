@@ -34,25 +34,4 @@ uint64_t ct_frame_chain_end(uint64_t slot, uint64_t frame, uint64_t top, uint32_
  * runtime uses no vector register, so in a slow path they have the program's values still. */
 void ct_frame_store_reals(uint64_t *to, bool returned);
 
-/* ---- from outside ---- */
-
-/* The memory of another process. Returns 0 or a status. */
-struct ct_frame_memory {
-    int (*read)(void *arg, uint64_t address, void *bytes, size_t size);
-    int (*write)(void *arg, uint64_t address, const void *bytes, size_t size);
-    void *arg;
-};
-
-/* A return address of ours: where it is, and which one. */
-struct ct_frame_return {
-    uint64_t place, value;
-};
-
-/* Finds the stub address that the frame at `slot` will return to. `is_ours`: is this one of the addresses that the
- * frame may have? CT_ERR_NOT_FOUND: it will return elsewhere. Other errors: the address cannot be read. */
-int ct_frame_find(const struct ct_frame_memory *memory, uint64_t slot, bool (*is_ours)(const void *arg, uint64_t value),
-                  const void *arg, struct ct_frame_return *found);
-/* Puts another address in its place. */
-int ct_frame_replace(const struct ct_frame_memory *memory, const struct ct_frame_return *found, uint64_t value);
-
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See frame.h. No state. */
 #include "hook/frame.h"
-#include <contrail/status.h>
 
 /* Pairs: the caller's frame pointer, then the return address. */
 uint64_t ct_frame_chain_end(uint64_t slot, uint64_t frame, uint64_t top, uint32_t count) {
@@ -27,15 +26,4 @@ void ct_frame_store_reals(uint64_t *to, bool returned) {
                      :
                      : "r"(to)
                      : "memory");
-}
-
-int ct_frame_find(const struct ct_frame_memory *memory, uint64_t slot, bool (*is_ours)(const void *arg, uint64_t value),
-                  const void *arg, struct ct_frame_return *found) {
-    found->place = slot;
-    int status = memory->read(memory->arg, slot, &found->value, sizeof found->value);
-    return status || is_ours(arg, found->value) ? status : CT_ERR_NOT_FOUND;
-}
-
-int ct_frame_replace(const struct ct_frame_memory *memory, const struct ct_frame_return *found, uint64_t value) {
-    return memory->write(memory->arg, found->place, &value, sizeof value);
 }

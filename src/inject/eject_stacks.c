@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Restores real return addresses, which the shadow stacks in the target hold, on its stacks. See eject.h. */
+/* What the shadow stacks in the target know: where frames really return to. See eject.h. */
 #include "base/grow.h"
 #include "inject/eject_internal.h"
 #include "hook/runtime.h"
@@ -13,16 +13,10 @@
 #define PIECE       4096u /* entries that are read at once */
 #define LOOK_STEPS  1024u
 
-/* A return through `slot` to the stub's `resume` really goes to `ret`. */
-struct known_return {
-    uint64_t slot, resume, ret;
-    uint64_t order; /* greater for entries that were pushed later, within a block */
-};
-
 struct known_returns {
     struct ct_ejection *e;
     struct ct_shadow *piece;
-    struct known_return *at;
+    struct ct_eject_return *at;
     size_t count, capacity;
     uint64_t seen;
     bool busy; /* some thread is in the middle of something, or not everything is known: our code must stay */
@@ -35,7 +29,7 @@ static int add_entry(struct known_returns *known, const struct ct_shadow *e) {
         return 0;
     if (!ct_grow(&known->at, &known->capacity, known->count, sizeof *known->at, 256))
         return CT_ERR_NO_MEMORY;
-    known->at[known->count] = (struct known_return){
+    known->at[known->count] = (struct ct_eject_return){
         .slot = (e->slot + 7) & ~7ull, .resume = e->stub + CT_AFTER_TO_RESUME, .ret = e->ret, .order = known->count};
     known->count++;
     return 0;
@@ -97,14 +91,14 @@ static int collect_returns(struct known_returns *known, const struct ct_runtime 
     return status ? status : ct_eject_tidy(e->blocks, &e->block_count);
 }
 
-/* ---- restoring ---- */
+/* ---- looking up ---- */
 
 static int compare_words(uint64_t a, uint64_t b) {
     return a < b ? -1 : a > b;
 }
 
 static int by_slot(const void *a, const void *b) {
-    const struct known_return *x = a, *y = b;
+    const struct ct_eject_return *x = a, *y = b;
     int result = compare_words(x->slot, y->slot);
     if (!result)
         result = compare_words(x->resume, y->resume);
@@ -113,31 +107,42 @@ static int by_slot(const void *a, const void *b) {
 
 /* The last entry of this stub that was pushed before `order`; otherwise its last one, as it may come from another
  * block. NULL: none. */
-static const struct known_return *find_return(const struct known_return *group, size_t count, uint64_t resume,
-                                              uint64_t order) {
-    size_t low = 0, high = count;
+static const struct ct_eject_return *find_return(const struct ct_eject_group *group, uint64_t resume, uint64_t order) {
+    const struct ct_eject_return *at = group->at;
+    size_t low = 0, high = group->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (group[middle].resume < resume || (group[middle].resume == resume && group[middle].order < order))
+        if (at[middle].resume < resume || (at[middle].resume == resume && at[middle].order < order))
             low = middle + 1;
         else
             high = middle;
     }
-    if (low && group[low - 1].resume == resume)
-        return &group[low - 1];
-    if (low == count || group[low].resume != resume)
+    if (low && at[low - 1].resume == resume)
+        return &at[low - 1];
+    if (low == group->count || at[low].resume != resume)
         return NULL;
-    return order == UINT64_MAX ? &group[low] : find_return(group, count, resume, UINT64_MAX);
+    return order == UINT64_MAX ? &at[low] : find_return(group, resume, UINT64_MAX);
+}
+
+struct ct_eject_group ct_eject_group_at(const struct ct_eject_return *at, size_t count, size_t first) {
+    size_t n = 1;
+    while (first + n < count && at[first + n].slot == at[first].slot)
+        n++;
+    return (struct ct_eject_group){&at[first], n};
+}
+
+bool ct_eject_is_resume(const struct ct_eject_group *group, uint64_t value) {
+    return find_return(group, value, UINT64_MAX) != NULL;
 }
 
 /* A chain of tail calls has one slot and several stubs, each of which leads to the one before. A chain cannot be longer
  * than the number of entries: such a chain is a loop. */
-static int real_return(const struct ct_remote *remote, const struct known_return *group, size_t count, uint64_t value,
-                       uint64_t *real) {
+int ct_eject_real_return(const struct ct_remote *remote, const struct ct_eject_group *group, uint64_t value,
+                         uint64_t *real) {
     uint64_t order = UINT64_MAX;
-    const struct known_return *next;
-    for (size_t steps = 0; (next = find_return(group, count, value, order)); steps++) {
-        if (steps == count)
+    const struct ct_eject_return *next;
+    for (size_t steps = 0; (next = find_return(group, value, order)); steps++) {
+        if (steps == group->count)
             return CT_ERR_BAD_FILE;
         if (steps % LOOK_STEPS == LOOK_STEPS - 1 && ct_remote_is_over(remote))
             return CT_ERR_TIMEOUT;
@@ -146,48 +151,6 @@ static int real_return(const struct ct_remote *remote, const struct known_return
     }
     *real = value;
     return 0;
-}
-
-/* The entries of one slot. */
-struct group {
-    const struct known_return *at;
-    size_t count;
-};
-
-static bool is_resume(const void *arg, uint64_t value) {
-    const struct group *group = arg;
-    return find_return(group->at, group->count, value, UINT64_MAX) != NULL;
-}
-
-static int put_right(struct ct_remote *remote, const struct ct_frame_memory *memory, const struct group *group) {
-    struct ct_frame_return now;
-    uint64_t real;
-    if (ct_frame_find(memory, group->at->slot, is_resume, group, &now))
-        return ct_remote_is_over(remote) ? CT_ERR_TIMEOUT : 0; /* a real address, or a coroutine's stack that is gone */
-    int status = real_return(remote, group->at, group->count, now.value, &real);
-    if (!status && real != now.value)
-        (void)ct_frame_replace(memory, &now, real);
-    return status;
-}
-
-static int read_remote(void *remote, uint64_t address, void *bytes, size_t size) {
-    return ct_remote_read(remote, address, bytes, size);
-}
-
-static int write_remote(void *remote, uint64_t address, const void *bytes, size_t size) {
-    return ct_remote_write(remote, address, bytes, size);
-}
-
-static int put_all_right(struct ct_remote *remote, const struct known_returns *known) {
-    const struct ct_frame_memory memory = {read_remote, write_remote, remote};
-    int status = 0;
-    for (size_t i = 0, n; !status && i < known->count; i += n) {
-        for (n = 1; i + n < known->count && known->at[i + n].slot == known->at[i].slot;)
-            n++;
-        const struct group group = {&known->at[i], n};
-        status = put_right(remote, &memory, &group);
-    }
-    return status;
 }
 
 int ct_eject_bare_stacks(struct ct_ejection *e, bool *bare) {
@@ -201,7 +164,7 @@ int ct_eject_bare_stacks(struct ct_ejection *e, bool *bare) {
         status = collect_returns(&known, &runtime);
     if (!status && !known.busy && known.count) {
         qsort(known.at, known.count, sizeof *known.at, by_slot);
-        status = put_all_right(e->remote, &known);
+        status = ct_eject_put_right(e, known.at, known.count, (uint64_t)runtime.hooks);
     }
     *bare = !status && !known.busy;
     free(known.at);

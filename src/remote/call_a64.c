@@ -14,11 +14,14 @@
  *   40  flags, sp
  *       ldr reg, value        thirty times
  *       ldr x16, near; ret x16
+ *   184 two functions that sign an address
  *       mask, flags, sp, near, pc, registers
  *       ldr x16, value; b pc; value     the bytes that are near, if this is
  *       a name for memory that is shared */
 #include "remote/remote_internal.h"
+#include "remote/sign_a64.h"
 #include "os/linux/registers_a64.h"
+#include <contrail/status.h>
 
 #include <string.h>
 
@@ -26,7 +29,9 @@ enum {
     AT_FUNCTION = 0,
     AT_SYSCALL = 12,
     AT_MASK_SET = 40,
-    AT_DATA = 184,
+    AT_SIGN_A = 184,
+    AT_SIGN_B = 204,
+    AT_DATA = 224,
     AT_NEAR = AT_DATA + 36 * 8,
     AT_NAME = AT_NEAR + CT_REMOTE_NEAR,
     INSTRUCTION = 4,
@@ -56,9 +61,13 @@ _Static_assert(AT_NAME + sizeof CT_REMOTE_MEMFD <= CT_REMOTE_GADGET_ROOM, "code,
 
 static const uint32_t begin[] = {
     0xd63f0260,         0xaa0003f4, 0x14000002,      0xd4000001,                         /* blr, mov, b, svc */
-    0x10000541,         0xd2800040, 0xd2800002,      0xd2800103, 0xd28010e8, 0xd4000001, /* adr x1, mask; ... */
+    0x10000681,         0xd2800040, 0xd2800002,      0xd2800103, 0xd28010e8, 0xd4000001, /* adr x1, mask; ... */
     LDR(16, 40, flags), 0xd51b4210, LDR(16, 48, sp), 0x9100021f, /* msr nzcv, x16; mov sp, x16 */
 };
+
+/* mov x17, x0; mov x16, x1; pacia1716 (pacib1716); mov x0, x17; ret: processors without signatures do nothing */
+static const uint32_t sign_a[] = {0xaa0003f1, 0xaa0103f0, 0xd503211f, 0xaa1103e0, 0xd65f03c0};
+static const uint32_t sign_b[] = {0xaa0003f1, 0xaa0103f0, 0xd503215f, 0xaa1103e0, 0xd65f03c0};
 
 static void put_code(uint8_t *code) {
     size_t at = sizeof begin;
@@ -72,6 +81,8 @@ static void put_code(uint8_t *code) {
     }
     const uint32_t end[] = {LDR(16, at, near), 0xd65f0200}; /* ret x16: no landing pad is needed */
     memcpy(code + at, end, sizeof end);
+    memcpy(code + AT_SIGN_A, sign_a, sizeof sign_a);
+    memcpy(code + AT_SIGN_B, sign_b, sizeof sign_b);
 }
 
 /* ---- the bytes that are near ---- */
@@ -169,4 +180,12 @@ bool ct_call_result(struct call *call, const struct ct_registers *regs) {
     const struct ct_registers_a64 *r = ct_registers_to_a64(regs);
     call->result = call->is_syscall ? r->x[0] : r->x[RESULT];
     return !call->is_syscall || !will_repeat(r->x[0]);
+}
+
+/* The function is part of the code that makes the call, so nothing of ours must be in the process for it. */
+int ct_remote_sign(struct ct_remote *remote, bool key_b, uint64_t address, uint64_t sp, uint64_t *result) {
+    const uint64_t arguments[6] = {address, sp};
+    int status = remote->gadget ? CT_OK : ct_remote_find_gadget(remote);
+    return status ? status
+                  : ct_remote_call(remote, remote->gadget + (key_b ? AT_SIGN_B : AT_SIGN_A), sp, arguments, result);
 }

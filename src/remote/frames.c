@@ -75,7 +75,7 @@ struct walk {
 };
 
 static int visit_frame(struct walk *w, const struct stack *s, const struct ct_remote_frame_at *at) {
-    struct ct_remote_frame frame = {.pc = word_at(s, at->pc), .sp = word_at(s, at->sp)};
+    struct ct_remote_frame frame = {word_at(s, at->pc), word_at(s, at->sp), s->sp + at->sp};
     uint64_t pc = frame.pc;
     int result = w->each(w->arg, &frame);
     if (frame.pc != pc) {

@@ -9,6 +9,7 @@
 struct ct_remote_frame {
     uint64_t pc; /* the callback may change it */
     uint64_t sp;
+    uint64_t sp_at; /* where the kernel keeps sp; other registers are beside it */
 };
 
 /* Calls `each` for every such frame of the thread whose stack pointer is `sp`, on other stacks too if handlers ran
