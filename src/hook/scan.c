@@ -50,6 +50,14 @@ static int run_scan(struct ct_scan *s, size_t first, size_t end) {
 
 #define MAX_PASSES 64u
 
+/* Does a jump to `target` lead into a function that looks at its return address? It may lead past the landing pad with
+ * which that begins, or farther in. */
+static bool leads_to_user(const struct ct_scan *s, uint64_t target) {
+    size_t after = ct_scan_after(s, target);
+    const struct ct_scan_func *to = after ? &s->funcs[after - 1] : NULL;
+    return to && target < to->end && (to->flags & CT_SCAN_USES_RETURN);
+}
+
 /* A function that ends with a jump into one that looks at its return address lends it its own: setjmp is such a jump to
  * sigsetjmp. */
 static void spread_return_users(struct ct_scan *s) {
@@ -58,8 +66,7 @@ static void spread_return_users(struct ct_scan *s) {
         changed = false;
         for (size_t i = 0; i < s->tail_count; i++) {
             struct ct_scan_func *from = &s->funcs[s->tails[i].function];
-            long to = from->flags & CT_SCAN_USES_RETURN ? -1 : ct_scan_find(s, s->tails[i].target);
-            if (to < 0 || !(s->funcs[to].flags & CT_SCAN_USES_RETURN))
+            if ((from->flags & CT_SCAN_USES_RETURN) || !leads_to_user(s, s->tails[i].target))
                 continue;
             from->flags |= CT_SCAN_USES_RETURN;
             changed = true;

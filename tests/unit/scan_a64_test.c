@@ -51,15 +51,25 @@ static void test_reads_return_address(void **state) {
     assert_int_equal(FLAGS(PUSH, 0xaa1e03f3u, 0x94000100u, POP, RET), CT_SCAN_USES_RETURN); /* mov x19, x30 */
 }
 
-/* A function that ends with a jump into one that looks at its return address lends it its own. */
+/* A function that ends with a jump into one that looks at its return address lends it its own, also past that one's
+ * landing pad (glibc's _setjmp). */
 static void test_tail_into_reader(void **state) {
-    const uint32_t words[] = {0x14000002u, NOP, 0xaa1e03e0u, RET}; /* b +8 */
-    struct sample s;
+    const uint32_t at_start[] = {0x14000002u, NOP, 0xaa1e03e0u, RET, RET};         /* b +8 */
+    const uint32_t past_pad[] = {0x14000003u, NOP, 0xd503245fu, 0xaa1e03e0u, RET}; /* b +12; bti c */
+    const uint32_t past_end[] = {0x14000004u, NOP, 0xaa1e03e0u, RET, RET};         /* b +16 */
+    const struct {
+        const uint32_t *words;
+        int size;
+        bool uses;
+    } cases[] = {{at_start, 16, true}, {past_pad, 20, true}, {past_end, 16, false}};
     (void)state;
-    make_sample(&s, BASE, (const uint8_t *)words, sizeof words, (const int[]){0, 4, 8, 16, -1});
-    run(&s);
-    assert_true(s.funcs[0].flags & CT_SCAN_USES_RETURN);
-    ct_scan_free(&s.scan);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sample s;
+        make_sample(&s, BASE, (const uint8_t *)cases[i].words, 20, (const int[]){0, 4, 8, cases[i].size, -1});
+        run(&s);
+        assert_int_equal(!!(s.funcs[0].flags & CT_SCAN_USES_RETURN), cases[i].uses);
+        ct_scan_free(&s.scan);
+    }
 }
 
 static void test_system_calls(void **state) {
