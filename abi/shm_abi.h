@@ -27,6 +27,7 @@
 
 #include "abi/event.h"
 #include "abi/trigger.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CT_SHM_MAGIC   0x4c525443u /* "CTRL" */
@@ -173,6 +174,12 @@ CT_ASSERT_DETAIL_AT(stamp, CT_DETAIL_STAMP);
 CT_ASSERT_DETAIL_AT(tag, CT_DETAIL_TAG);
 CT_ASSERT_DETAIL_AT(call.registers, CT_DETAIL_REGISTERS);
 CT_ASSERT_DETAIL_AT(call.frame_pointer, CT_DETAIL_FP);
+/* How many bytes come before the vector registers. The first of them are the return address: from the stack, where the
+ * call has put it there; otherwise (`has_link`) before what is from the stack. stack_pointer is where the first one is,
+ * or would be. */
+static inline uint32_t ct_shm_detail_room(uint32_t stack_bytes, bool has_link) {
+    return has_link ? stack_bytes + 8 : stack_bytes < 8 ? 8 : stack_bytes;
+}
 CT_ASSERT_DETAIL_AT(call.stack_pointer, CT_DETAIL_SP);
 CT_ASSERT_DETAIL_AT(call.stack_size, CT_DETAIL_STACK_SIZE);
 CT_ASSERT_DETAIL_AT(call.stack, CT_DETAIL_STACK);

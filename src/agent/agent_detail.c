@@ -93,7 +93,7 @@ void ct_agent_detail_begin(struct ct_block *b) {
     b->fn_mark = (uint64_t)&ct_agent_detail_mark;
     b->rules = (const uint32_t *)((uint64_t)c + c->rules_offset);
     b->budgets = c->detail_rate ? (int32_t *)((uint64_t)c + c->budgets_offset) : NULL;
-    b->stack_bytes = c->stack_bytes < 8 ? 8 : c->stack_bytes; /* the return address is always captured */
+    b->stack_bytes = ct_shm_detail_room(c->stack_bytes, CT_FRAME_HAS_LINK);
     b->vector_bytes = c->vectors ? VECTORS : 0;
     b->call_size = __builtin_offsetof(struct ct_shm_detail, call.stack) + b->stack_bytes + b->vector_bytes;
     b->return_size = CT_DETAIL_RETURN_SIZE + b->vector_bytes / 4;

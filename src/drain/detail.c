@@ -3,6 +3,7 @@
 #include "drain/detail.h"
 #include "drain/drain.h"
 #include "abi/event.h"
+#include "isa/machine.h"
 #include <contrail/status.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +20,18 @@
 /* ---- writing records ---- */
 
 static uint32_t put_call(const struct ct_lane *lane, const struct ct_shm_detail *in, struct atf_detail_call *out) {
-    uint32_t room = lane->stack_bytes < 8 ? 8 : lane->stack_bytes, vectors = lane->vectors ? 128 : 0;
-    uint64_t captured = in->call.stack_size <= room ? in->call.stack_size : 0;
+    bool link = ct_machine_has_link(ct_machine_host());
+    uint32_t room = ct_shm_detail_room(lane->stack_bytes, link), vectors = lane->vectors ? 128 : 0;
+    uint64_t captured = in->call.stack_size <= room ? in->call.stack_size : 0, before = link ? 8 : 0;
     uint8_t *bytes = (uint8_t *)(out + 1);
     memcpy(out->registers, in->call.registers, sizeof out->registers);
     if (captured >= 8)
         memcpy(&out->return_address, in->call.stack, 8);
     out->frame_pointer = in->call.frame_pointer;
-    out->stack_pointer = in->call.stack_pointer;
+    out->stack_pointer = in->call.stack_pointer + before;
+    captured -= captured < before ? captured : before;
     out->stack_size = (uint16_t)(captured <= lane->stack_bytes ? captured : lane->stack_bytes);
-    memcpy(bytes, in->call.stack, out->stack_size);
+    memcpy(bytes, in->call.stack + before, out->stack_size);
     memcpy(bytes + out->stack_size, in->call.stack + room, vectors);
     return out->stack_size + vectors;
 }
@@ -39,7 +42,7 @@ static uint32_t put_return(const struct ct_lane *lane, const struct ct_shm_detai
     memcpy(out->registers, in->ret.registers, sizeof in->ret.registers);
     out->return_address = in->ret.return_address;
     out->frame_pointer = in->ret.frame_pointer;
-    out->stack_pointer = in->ret.stack_pointer;
+    out->stack_pointer = in->ret.stack_pointer + (ct_machine_has_link(ct_machine_host()) ? 8 : 0);
     memset(bytes, 0, vectors);
     memcpy(bytes, (const uint8_t *)in + CT_DETAIL_RETURN_SIZE, vectors / 4);
     if (!lane->has_errno)

@@ -7,6 +7,7 @@
  * right after the newest may be half overwritten, and are left out. Owner: the drain thread. */
 #include "drain/drain.h"
 #include "abi/event.h"
+#include "isa/machine.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +38,8 @@ struct search {
 };
 
 static uint32_t record_size(const struct ct_lane *lane, uint32_t tag, uint32_t hook) {
-    uint32_t vectors = lane->vectors ? 128 : 0, stack = lane->stack_bytes < 8 ? 8 : lane->stack_bytes;
+    uint32_t vectors = lane->vectors ? 128 : 0;
+    uint32_t stack = ct_shm_detail_room(lane->stack_bytes, ct_machine_has_link(ct_machine_host()));
     switch (tag & CT_TAG_KIND) {
     case CT_EVENT_CALL:
     case CT_EVENT_ENTRY:

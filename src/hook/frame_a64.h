@@ -7,6 +7,7 @@
 #include "hook/stub_a64.h"
 
 enum { CT_FRAME_REGISTERS = 32 }; /* general ones, and the stack pointer */
+enum { CT_FRAME_HAS_LINK = 1 };   /* a function begins with its return address in a register */
 
 static inline uint64_t ct_frame_of_call(uint64_t slot) {
     return *(const uint64_t *)slot;

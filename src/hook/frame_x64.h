@@ -7,6 +7,7 @@
 #include "os/os.h"
 
 enum { CT_FRAME_REGISTERS = 16 }; /* general ones */
+enum { CT_FRAME_HAS_LINK = 0 };
 
 static inline uint64_t ct_frame_of_call(uint64_t slot) {
     return *(const uint64_t *)slot;

@@ -61,6 +61,11 @@ const struct ct_machine *ct_machine_host(void);
 const struct ct_machine *ct_machine_by_elf(uint16_t e_machine);
 const struct ct_machine *ct_machine_by_arch(uint8_t arch);
 
+/* Does a function begin with its return address in a register, and not on the stack? */
+static inline bool ct_machine_has_link(const struct ct_machine *machine) {
+    return machine->ra_offset == 0;
+}
+
 /* The number by which filters of system calls know it: AUDIT_ARCH_..., for 64 bits and little endian. */
 static inline uint32_t ct_machine_audit(const struct ct_machine *machine) {
     return UINT32_C(0xc0000000) | machine->elf;

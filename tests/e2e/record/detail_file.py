@@ -8,6 +8,7 @@ CALL, RETURN, SIGNAL = 3, 4, 5
 EVENT = struct.Struct("<IHHIIQ")
 PAYLOAD = struct.Struct("<Q8Q3QHH")
 NO_INDEX = 0xFFFFFFFF
+X86_64 = 1  # the header's machine
 
 
 class Record:
@@ -20,7 +21,20 @@ class Record:
             self.return_address, self.frame_pointer, self.stack_pointer, size = values[9:13]
             begin = at + EVENT.size + PAYLOAD.size
             self.stack = data[begin:begin + size]
+            # what the caller has left there: on x86_64 the return address comes first
+            self.has_link = data[6] != X86_64
+            self.callers = self.stack if self.has_link else self.stack[8:]
             self.rest = data[begin + size:at + self.length]
+
+    def returns_as_stack_says(self):
+        """Is the return address on the stack, if that is where calls put it, the right one?"""
+        return self.has_link or int.from_bytes(self.stack[:8], "little") == self.return_address
+
+    def eight_arguments(self):
+        """Integers: as many are in registers as the machine passes there."""
+        if self.has_link:
+            return list(self.registers)
+        return [*self.registers[:6], *struct.unpack_from("<2Q", self.callers)]
 
 
 def read(thread_directory):
