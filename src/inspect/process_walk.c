@@ -66,7 +66,7 @@ static bool step_by_table(struct ct_walk *w, bool *outermost) {
         return false;
     *outermost = result.outermost;
     w->is_return = !result.signal_frame;
-    if (!result.outermost && result.return_slot && !result.signal_frame)
+    if (!result.outermost && (result.return_slot || CT_FRAME_HAS_LINK) && !result.signal_frame)
         ct_walk_set_pc(w, ct_walk_shadow_return(w, ct_frame_slot(result.return_slot, ct_walk_sp(w)), ct_walk_pc(w)));
     return true;
 }
