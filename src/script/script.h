@@ -68,6 +68,8 @@ int ct_script_set_timeout(struct ct_script *s, uint32_t timeout_ms);
 
 /* The sentence for what failed last, on any thread. The text is copied: at most `size` bytes, always ended. */
 void ct_script_error(struct ct_script *s, char *text, size_t size);
+/* There is no such sentence until something fails again. */
+void ct_script_forget_error(struct ct_script *s);
 
 enum ct_script_life {
     CT_SCRIPT_STOPPED, /* spawned, and not resumed */
@@ -115,10 +117,11 @@ enum ct_script_symbol_flags {
     CT_SCRIPT_IFUNC = 8,      /* address is that of the resolver */
     CT_SCRIPT_UNDEFINED = 16, /* an import: address is where it is bound to, 0: not known */
     CT_SCRIPT_TLS = 32,       /* address is an offset in the module's thread-local storage */
+    CT_SCRIPT_OLD = 64,       /* a version of the name for programs that were linked with an older library */
 };
 struct ct_script_symbol {
     uint64_t address, size;
-    uint64_t slot; /* imports: address of the pointer in the GOT; 0: not known */
+    uint64_t slot; /* imports, and functions that are chosen at run time: the pointer in the GOT; 0: not known */
     uint32_t flags;
     uint32_t section;    /* number of its section in the file; 0: none */
     const char *name;    /* as in the table, without a version */

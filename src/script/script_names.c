@@ -15,8 +15,10 @@
 /* ---- lines ---- */
 
 /* Debug files are found as the process sees them (inspect/process.h). */
+/* While a spawned process has not begun, our tracer has it, and nobody else could: not even we. */
 static struct ct_process *process_of(struct ct_script *s) {
-    if (!s->process && ct_process_open(&s->process, s->pid, NULL, 0))
+    bool begun = !s->spawned || s->resumed;
+    if (!s->process && begun && ct_process_open(&s->process, s->pid, NULL, 0))
         s->process = NULL;
     return s->process;
 }

@@ -70,19 +70,36 @@ static int open_file(struct ct_script *s, uint64_t base, struct file *f) {
 /* ---- tables ---- */
 
 struct table {
-    struct ct_span symbols, names;
+    struct ct_span symbols, names, versions;
     bool dynamic;
 };
+
+static void find_versions(const struct ct_elf *elf, struct table *out) {
+    struct ct_elf_section section;
+    for (uint32_t i = 0; i < elf->shnum; i++)
+        if (ct_elf_section(elf, i, &section) && section.type == SHT_GNU_versym)
+            out->versions = section.bytes;
+}
 
 static bool find_table(const struct ct_elf *elf, uint32_t type, struct table *out) {
     struct ct_elf_section section, names;
     for (uint32_t i = 0; i < elf->shnum; i++)
         if (ct_elf_section(elf, i, &section) && section.type == type && section.bytes.size &&
             ct_elf_section(elf, section.link, &names)) {
-            *out = (struct table){section.bytes, names.bytes, type == SHT_DYNSYM};
+            *out = (struct table){section.bytes, names.bytes, {0}, type == SHT_DYNSYM};
+            if (out->dynamic)
+                find_versions(elf, out);
             return true;
         }
     return false;
+}
+
+/* Is this a name for programs that were linked long ago? The linker would not find it now. */
+static bool is_old(const struct table *t, size_t i) {
+    uint16_t version = 0;
+    if ((i + 1) * sizeof version <= t->versions.size)
+        memcpy(&version, t->versions.data + i * sizeof version, sizeof version);
+    return version & 0x8000;
 }
 
 static size_t table_count(const struct table *t) {
@@ -142,6 +159,26 @@ static uint64_t slot_of(const struct file *f, size_t index) {
     return 0;
 }
 
+/* A function that is chosen at run time: where the loader has put its choice, for the module's own calls. The resolver
+ * is the addend. */
+static uint64_t choice_of(struct ct_script *s, const struct file *f, uint64_t resolver) {
+    struct ct_elf_section section;
+    for (uint32_t i = 0; i < f->elf.shnum; i++) {
+        if (!ct_elf_section(&f->elf, i, &section) || section.type != SHT_RELA)
+            continue;
+        for (size_t k = 0; k < section.bytes.size / sizeof(Elf64_Rela); k++) {
+            Elf64_Rela r;
+            uint64_t chosen = 0;
+            memcpy(&r, section.bytes.data + k * sizeof r, sizeof r);
+            if (!ELF64_R_SYM(r.r_info) && (uint64_t)r.r_addend == resolver &&
+                !ct_remote_read(s->remote, f->bias + r.r_offset, &chosen, sizeof chosen) && chosen &&
+                chosen != f->bias + resolver)
+                return f->bias + r.r_offset;
+        }
+    }
+    return 0;
+}
+
 /* An import that is not bound yet leads to the module's own linkage table. */
 static uint64_t bound_to(struct ct_script *s, const struct file *f, uint64_t slot) {
     uint64_t address = 0;
@@ -161,12 +198,14 @@ static void fill(struct ct_script *s, const struct file *f, const struct table *
     *out = (struct ct_script_symbol){
         .address = ELF64_ST_TYPE(symbol.st_info) == STT_TLS ? symbol.st_value : f->bias + symbol.st_value,
         .size = symbol.st_size,
-        .flags = flags_of(&symbol),
+        .flags = flags_of(&symbol) | (is_old(t, index) ? CT_SCRIPT_OLD : 0),
         .section = symbol.st_shndx < SHN_LORESERVE ? symbol.st_shndx : 0,
         .name = *text,
         .version = "",
     };
     *text += length;
+    if (out->flags & CT_SCRIPT_IFUNC)
+        out->slot = choice_of(s, f, symbol.st_value);
     if (symbol.st_shndx != SHN_UNDEF)
         return;
     out->slot = t->dynamic ? slot_of(f, index) : 0;

@@ -6,7 +6,7 @@ const path = require('node:path');
 const {globToRegExp} = require('./match');
 const {toBigInt} = require('./int64');
 
-const FLAG = {FUNCTION: 1, GLOBAL: 2, WEAK: 4, IFUNC: 8, UNDEFINED: 16, TLS: 32};
+const FLAG = {FUNCTION: 1, GLOBAL: 2, WEAK: 4, IFUNC: 8, UNDEFINED: 16, TLS: 32, OLD: 64};
 /* Of the dynamic linker are only a few names that others do not have too. */
 const LINKER = /^ld[-.].*|^ld-linux|^ld-musl/;
 
@@ -66,30 +66,47 @@ class Modules {
     return symbols;
   }
 
+  /* An export by name: of several versions the one that programs are linked with now. */
+  exportOf(base, name) {
+    const all = this.symbols(base, 'exports').filter((symbol) => symbol.name === name);
+    return all.find(({flags}) => !(flags & FLAG.OLD)) ?? all[0];
+  }
+
   /* What the linker would bind a name to: the first module that defines it, the program first. */
   findGlobal(name) {
     const modules = [...this.refresh()];
     const rank = (module) => LINKER.test(path.basename(module.path)) ? 1 : 0;
     modules.sort((a, b) => rank(a) - rank(b));
     for (const module of modules) {
-      const found = this.symbols(module.base, 'exports').find((symbol) => symbol.name === name);
+      const found = this.exportOf(module.base, name);
       if (found)
-        return this.resolve(found);
+        return this.resolve(found, true);
     }
     return null;
   }
 
-  /* The address of an export. What a function is bound to that is chosen at run time, an importer knows. */
-  resolve(symbol) {
+  /* The address of an export. What a function is bound to that is chosen at run time, its own module knows, or one
+   * that imports it; else, for `callable`, its resolver is asked. */
+  resolve(symbol, callable = false) {
     if (!(symbol.flags & FLAG.IFUNC))
       return symbol.address;
+    if (symbol.slot)
+      return this.#session.memory.read(symbol.slot, 8).readBigUInt64LE(0);
     for (const module of this.#known ?? this.refresh()) {
       const bound = this.symbols(module.base, 'imports')
         .find((other) => other.name === symbol.name && other.address !== 0n && other.address !== symbol.address);
       if (bound)
         return bound.address;
     }
-    return symbol.address;
+    return callable ? this.#choose(symbol) : symbol.address;
+  }
+
+  #choose({address}) {
+    try {
+      return this.#session.target.run({function: address}).general[0];
+    } catch { /* no thread can make the call now */
+      return address;
+    }
   }
 }
 
@@ -147,8 +164,8 @@ function makeModuleClass(session) {
     }
 
     findExportByName(name) {
-      const found = this.#list('exports').find((symbol) => symbol.name === name);
-      return found ? pointer(modules().resolve(found)) : null;
+      const found = modules().exportOf(this.base.toBigInt(), name);
+      return found ? pointer(modules().resolve(found, true)) : null;
     }
 
     getExportByName(name) {

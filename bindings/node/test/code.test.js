@@ -92,7 +92,8 @@ test('X86Writer writes what its methods say', () => {
     'mov rax, qword ptr fs:[0x28]', 'pushfq', 'popfq', 'cpuid', 'nop', 'int3',
     'mov rax, qword ptr [rdi + rcx*8 + 0x10]', 'cmp dword ptr [rip + 0xf7e], 9', 'movq xmm0, qword ptr [rsp + 8]',
     'movq qword ptr [rax + 0x10], xmm0', 'movdqu xmm0, xmmword ptr [rsp]', 'movdqu xmmword ptr [rax - 0x10], xmm0',
-    'push rsi', 'pop rdi', 'mov esi, 7', 'call qword ptr [rbx + 0x18]', 'call 0x2000', 'jmp 0x3000', 'nop dword ptr [rax]', 'ret 8', 'ret']);
+    'push rsi', 'pop rdi', 'mov esi, 7', 'call qword ptr [rbx + 0x18]', 'call 0x2000',
+    'jmp 0x3000', 'nop dword ptr [rax]', 'ret 8', 'ret']);
 });
 
 test('labels and far calls', () => {
