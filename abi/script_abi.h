@@ -233,9 +233,10 @@ struct ct_script_stalk {
     uint64_t excluded[CT_SCRIPT_EXCLUDED][2]; /* controller: before the Stalker is made */
     struct ct_script_block transformed;
     /* The ring: positions count on, and are taken modulo its size. */
-    uint32_t lock, reserved1; /* agent */
-    uint64_t head, lost;      /* agent */
-    uint64_t tail;            /* controller */
+    uint32_t lock;
+    uint32_t asking;     /* a thread that translates waits for an answer: it has the Stalker's lock */
+    uint64_t head, lost; /* agent, like those above */
+    uint64_t tail;       /* controller */
 };
 
 #define CT_SCRIPT_RING_AT ((sizeof(struct ct_script_stalk) + 63) & ~63ull) /* from struct ct_script_stalk on */

@@ -175,6 +175,13 @@ static void apply(struct ct_stalker_iterator *it, struct ct_stalker_writer *w, c
     ct_script_output_end(&out);
 }
 
+static bool ask_about_block(struct ct_cpu_context *cpu, uint64_t address) {
+    __atomic_store_n(&agent.shared->asking, 1, __ATOMIC_RELEASE);
+    bool answered = ct_script_ask(cpu, CT_SCRIPT_ASKS_TRANSFORM, 0, address);
+    __atomic_store_n(&agent.shared->asking, 0, __ATOMIC_RELEASE);
+    return answered;
+}
+
 static int transform(void *user, struct ct_stalker_iterator *it, struct ct_stalker_writer *w) {
     struct ct_script_block *b = &agent.shared->transformed;
     uint64_t words[CT_SCRIPT_CPU_WORDS + 2];
@@ -185,8 +192,7 @@ static int transform(void *user, struct ct_stalker_iterator *it, struct ct_stalk
     b->count = ct_stalk_preview(it, b->addresses, b->lengths, CT_SCRIPT_INSNS);
     b->edit_count = 0;
     bool kept = !b->count || !ct_script_stalk_is_wanted() ||
-                !ct_script_ask((struct ct_cpu_context *)words, CT_SCRIPT_ASKS_TRANSFORM, 0, b->addresses[0]) ||
-                !b->edit_count;
+                !ask_about_block((struct ct_cpu_context *)words, b->addresses[0]) || !b->edit_count;
     if (!kept)
         apply(it, w, b);
     while (kept && ct_stalker_iterator_next(it))
@@ -368,9 +374,8 @@ static int end(void) {
 
 static uint64_t run_command(uint64_t command) {
     struct ct_script_stalk *s = agent.shared;
-    /* A thread that is stopped may hold the lock: it must go on first. */
-    if (agent.stalker && command != CT_SCRIPT_STALK_FOLLOW_ME &&
-        __atomic_load_n(&agent.stalker->lock, __ATOMIC_ACQUIRE))
+    /* A thread that is stopped may hold the lock, or wait for the script with it: it must go on first. */
+    if (agent.stalker && __atomic_load_n(&agent.stalker->lock, __ATOMIC_ACQUIRE))
         return (uint64_t)(int64_t)CT_ERR_BUSY;
     s->status = command == CT_SCRIPT_STALK_FOLLOW       ? follow_other(s)
                 : command == CT_SCRIPT_STALK_FOLLOW_ME  ? follow_self(s)

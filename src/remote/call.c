@@ -71,11 +71,26 @@ void ct_remote_keep_filters(struct ct_remote *remote, bool keep) {
     remote->worker_ready = false;
 }
 
+struct question {
+    int tid;
+    bool forbids;
+};
+
+static int look_at_filter_traced(struct ct_remote *remote, void *arg) {
+    struct question *q = arg;
+    q->forbids = !ct_filters_are_ours(remote, q->tid) && !ct_filters_allow_agents_traced(q->tid);
+    return CT_OK;
+}
+
 int ct_remote_choose(struct ct_remote *remote, size_t i) {
     if (!remote->stopped || i >= remote->set.count || !remote->set.threads[i].stopped)
         return CT_ERR_BAD_STATE;
-    if (seccomp_of(remote, remote->set.threads[i].tid) > 0)
-        return CT_ERR_PERMISSION_DENIED;
+    struct question q = {.tid = remote->set.threads[i].tid};
+    if (seccomp_of(remote, q.tid) > 0) {
+        ct_filters_prepare();
+        if (ct_tracer_run(remote, look_at_filter_traced, &q) != CT_OK || q.forbids)
+            return CT_ERR_PERMISSION_DENIED;
+    }
     remote->worker = i;
     remote->worker_ready = true;
     return CT_OK;

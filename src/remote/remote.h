@@ -148,7 +148,8 @@ int ct_remote_set_cpu(struct ct_remote *remote, size_t i, const struct ct_remote
  * CT_ERR_PERMISSION_DENIED before anything is tried. (If we die in the middle of a call of such a thread, the filter
  * applies to it.) */
 bool ct_remote_has_seccomp(struct ct_remote *remote);
-/* Calls are made by this thread until the process runs again. CT_ERR_PERMISSION_DENIED: it has a filter. */
+/* Calls are made by this thread until the process runs again, under its filter. CT_ERR_PERMISSION_DENIED: that may
+ * forbid the calls of agents. */
 int ct_remote_choose(struct ct_remote *remote, size_t i);
 /* For calls of code that may be the program's own: they are made by threads without a filter, or not at all. */
 void ct_remote_keep_filters(struct ct_remote *remote, bool keep);

@@ -26,6 +26,12 @@ void ct_script_error(struct ct_script *s, char *text, size_t size) {
     pthread_mutex_unlock(&s->text);
 }
 
+void ct_script_forget_error(struct ct_script *s) {
+    pthread_mutex_lock(&s->text);
+    s->error[0] = 0;
+    pthread_mutex_unlock(&s->text);
+}
+
 /* ---- beginning ---- */
 
 static struct ct_script *create(const struct ct_script_options *options) {

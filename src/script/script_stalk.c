@@ -8,10 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TRIES    200
-#define NAP_US   500u
-#define CALL_MS  1000u
-#define CAPACITY 16384u
+#define TRIES       200
+#define LEAVE_TRIES 200
+#define NAP_US      500u
+#define CALL_MS     5000u
+#define CAPACITY    16384u
 
 _Static_assert(sizeof(struct ct_script_event) == sizeof(struct ct_stalker_event), "the same");
 _Static_assert(sizeof(struct ct_script_call_count) == sizeof(struct ct_stalker_call_count), "the same");
@@ -110,24 +111,34 @@ struct attempt {
     uint64_t command;
 };
 
-/* A thread that is stopped may hold the Stalker's lock: then the others run on for a moment. */
-static int attempt(struct ct_script *s, const struct attempt *a) {
-    int status = CT_ERR_BUSY;
+static int try_once(struct ct_script *s, const struct attempt *a) {
     bool was;
-    for (int tries = 0; status == CT_ERR_BUSY && tries < TRIES; tries++) {
-        if (tries)
-            usleep(NAP_US);
-        status = ct_script_stop(s, &was);
-        if (status)
-            return status;
-        ct_remote_limit(s->remote, CALL_MS, NULL, NULL);
-        status = a->tid ? move_thread(s, a->tid, a->command) : command(s, a->command);
-        ct_remote_limit(s->remote, 0, NULL, NULL);
-        ct_script_go_on(s, was);
-        if (was)
-            break;
-    }
+    int status = ct_script_stop(s, &was);
+    if (status)
+        return status;
+    ct_remote_limit(s->remote, CALL_MS, NULL, NULL);
+    status = a->tid ? move_thread(s, a->tid, a->command) : command(s, a->command);
+    ct_remote_limit(s->remote, 0, NULL, NULL);
+    ct_script_go_on(s, was);
     return status;
+}
+
+/* Not while a thread waits for our answer with the Stalker's lock. */
+static bool may_try_again(struct ct_script *s) {
+    const struct ct_script_stalk *stalk = shared_of(s);
+    return !ct_remote_is_stopped(s->remote) && !__atomic_load_n(&stalk->asking, __ATOMIC_ACQUIRE);
+}
+
+/* A thread that is stopped may hold the Stalker's lock: then the others run on for a moment. It is CT_ERR_BUSY when
+ * that thread waits for an answer of ours: who answers must try again. */
+static int attempt(struct ct_script *s, const struct attempt *a) {
+    int status = try_once(s, a);
+    for (int tries = 1; status == CT_ERR_BUSY && tries < TRIES && may_try_again(s); tries++) {
+        usleep(NAP_US);
+        status = try_once(s, a);
+    }
+    return status == CT_ERR_BUSY ? ct_script_fail(s, status, "a thread of the program must go on first; try again")
+                                 : status;
 }
 
 /* ---- following ---- */
@@ -144,8 +155,14 @@ static int refuse(struct ct_script *s) {
 
 static int follow_waiting(struct ct_script *s, const struct ct_script_request *request) {
     struct ct_script_call call = {.function = shared_of(s)->run, .integers = {CT_SCRIPT_STALK_FOLLOW_ME}};
-    int status = ct_script_run(s, request, &call, NULL, NULL);
-    return status ? status : ct_inject_said((int32_t)call.result);
+    int status = CT_ERR_BUSY;
+    for (int tries = 0; status == CT_ERR_BUSY && tries < TRIES && (!tries || may_try_again(s)); tries++) {
+        if (tries)
+            usleep(NAP_US);
+        status = ct_script_run(s, request, &call, NULL, NULL);
+        status = status ? status : ct_inject_said((int32_t)call.result);
+    }
+    return status;
 }
 
 static int explain(struct ct_script *s, int status, int32_t tid) {
@@ -174,12 +191,16 @@ int ct_script_follow(struct ct_script *s, const struct ct_script_request *reques
 /* Until the thread is out: it may have to be asked, and to run, several times. */
 static int let_go(struct ct_script *s, int32_t tid) {
     const struct attempt a = {tid, CT_SCRIPT_STALK_UNFOLLOW};
-    int status = attempt(s, &a);
-    for (int tries = 0; tries < TRIES && (status == CT_ERR_BUSY || (!status && shared_of(s)->inside)); tries++) {
+    int status = try_once(s, &a);
+    for (int tries = 0;
+         tries < LEAVE_TRIES && ((status == CT_ERR_BUSY && may_try_again(s)) || (!status && shared_of(s)->inside));
+         tries++) {
         usleep(NAP_US);
-        status = attempt(s, &a);
+        status = try_once(s, &a);
     }
-    return status == CT_ERR_NOT_FOUND ? 0 : status;
+    return status == CT_ERR_NOT_FOUND ? 0
+           : status == CT_ERR_BUSY    ? ct_script_fail(s, status, "thread %d cannot leave now; try again", tid)
+                                      : status;
 }
 
 int ct_script_unfollow(struct ct_script *s, const struct ct_script_request *request, int32_t tid) {
@@ -250,12 +271,11 @@ int ct_script_invalidate(struct ct_script *s, int32_t tid, uint64_t address) {
     return status;
 }
 
-/* While a block is transformed, its thread holds what both need: then there is nothing new. */
 int ct_script_flush(struct ct_script *s) {
     pthread_mutex_lock(&s->work);
     int status = command_if_made(s, CT_SCRIPT_STALK_FLUSH);
     pthread_mutex_unlock(&s->work);
-    return status == CT_ERR_BUSY ? 0 : status;
+    return status;
 }
 
 int64_t ct_script_collect(struct ct_script *s) {
@@ -264,7 +284,7 @@ int64_t ct_script_collect(struct ct_script *s) {
     int status = command_if_made(s, CT_SCRIPT_STALK_COLLECT);
     int64_t bytes = (int64_t)shared_of(s)->size;
     pthread_mutex_unlock(&s->work);
-    return status == CT_ERR_BUSY ? 0 : status ? status : bytes;
+    return status ? status : bytes;
 }
 
 /* ---- probes ---- */

@@ -17,12 +17,13 @@
 #define CALL_MS  300u
 #define READY_MS 2000u
 
-/* Calls in which a thread waits for something outside. A thread that waits for a lock is the last choice. */
+/* Calls in which a thread waits for something outside. A thread that waits for a lock is the last choice. One that was
+ * interrupted before, and has a time limit, is called restart_syscall. */
 static bool is_wait(uint64_t number) {
     static const long waits[] = {
-        SYS_read,       SYS_readv,    SYS_recvfrom,    SYS_recvmsg,       SYS_accept,
-        SYS_accept4,    SYS_wait4,    SYS_waitid,      SYS_nanosleep,     SYS_clock_nanosleep,
-        SYS_ppoll,      SYS_pselect6, SYS_epoll_pwait, SYS_rt_sigsuspend, SYS_rt_sigtimedwait,
+        SYS_read,        SYS_readv,         SYS_recvfrom,        SYS_recvmsg,         SYS_accept, SYS_accept4,
+        SYS_wait4,       SYS_waitid,        SYS_nanosleep,       SYS_clock_nanosleep, SYS_ppoll,  SYS_pselect6,
+        SYS_epoll_pwait, SYS_rt_sigsuspend, SYS_rt_sigtimedwait, SYS_restart_syscall,
 #ifdef SYS_poll
         SYS_poll,
 #endif

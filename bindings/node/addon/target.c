@@ -20,7 +20,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- arguments and errors ---- */
 
-struct ct_node_target *ct_node_take_target(struct ct_node_call *call) {
+static struct ct_node_target *take_target(struct ct_node_call *call) {
     napi_value value = ct_node_take(call);
     struct ct_node_target *target = NULL;
     bool is = false;
@@ -32,6 +32,14 @@ struct ct_node_target *ct_node_take_target(struct ct_node_call *call) {
     ct_node_throw(call->env, CT_ERR_BAD_STATE,
                   target ? "the session has ended: its process is no longer attached" : "expected a target");
     return NULL;
+}
+
+/* What failed before is over: a function that has nothing to say about its own failure must not repeat it. */
+struct ct_node_target *ct_node_take_target(struct ct_node_call *call) {
+    struct ct_node_target *target = take_target(call);
+    if (target)
+        ct_script_forget_error(target->script);
+    return target;
 }
 
 void *ct_node_take_struct(struct ct_node_call *call, size_t size) {
@@ -95,23 +103,23 @@ static struct ct_node_request *take_request(struct ct_node_target *target) {
     return taken;
 }
 
-static void handle_all(struct ct_node_target *target) {
-    struct ct_node_request *taken;
-    while (target->script && (taken = take_request(target)) != NULL) {
-        target->calls++;
-        if (!ct_node_handle(target, &taken->request) && taken->request.slot != CT_SCRIPT_NO_SLOT)
-            ct_script_answer(target->script, &taken->request, false);
-        target->calls--;
-        free(taken);
-    }
+static void handle_next(struct ct_node_target *target) {
+    struct ct_node_request *taken = target->script ? take_request(target) : NULL;
+    if (!taken)
+        return;
+    target->calls++;
+    if (!ct_node_handle(target, &taken->request) && taken->request.slot != CT_SCRIPT_NO_SLOT)
+        ct_script_answer(target->script, &taken->request, false);
+    target->calls--;
+    free(taken);
 }
 
-/* On Node's thread; without an environment Node is ending. */
+/* On Node's thread, once for each request: between them Node has its timers. Without an environment Node is ending. */
 static void wake_up(napi_env env, napi_value unused, void *context, void *data) {
     (void)unused;
     (void)data;
     if (env)
-        handle_all(context);
+        handle_next(context);
 }
 
 static void *wait_for_requests(void *arg) {
@@ -137,6 +145,12 @@ static void *wait_for_requests(void *arg) {
     return NULL;
 }
 
+static bool is_before(const struct timespec *then) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec < then->tv_sec || (now.tv_sec == then->tv_sec && now.tv_nsec < then->tv_nsec);
+}
+
 /* pump(target, ms): serves requests for that long, while Node itself waits (Thread.sleep). */
 static napi_value pump(napi_env env, napi_callback_info info) {
     struct ct_node_call call;
@@ -149,14 +163,14 @@ static napi_value pump(napi_env env, napi_callback_info info) {
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += ms / 1000 + (until.tv_nsec + ms % 1000 * 1000000L) / 1000000000L;
     until.tv_nsec = (until.tv_nsec + ms % 1000 * 1000000L) % 1000000000L;
-    int status = 0;
-    while (target->script && status != ETIMEDOUT) {
-        handle_all(target);
+    do {
+        handle_next(target);
+        int status = 0;
         pthread_mutex_lock(&target->mutex);
         while (!target->first && status != ETIMEDOUT)
             status = pthread_cond_clockwait(&target->more, &target->mutex, CLOCK_MONOTONIC, &until);
         pthread_mutex_unlock(&target->mutex);
-    }
+    } while (target->script && is_before(&until));
     return ct_node_undefined(env);
 }
 
@@ -343,7 +357,7 @@ static napi_value last_error(napi_env env, napi_callback_info info) {
     struct ct_node_call call;
     char text[ERROR_TEXT] = "";
     ct_node_begin(&call, env, info);
-    struct ct_node_target *target = ct_node_take_target(&call);
+    struct ct_node_target *target = take_target(&call);
     if (call.failed)
         return NULL;
     ct_script_error(target->script, text, sizeof text);

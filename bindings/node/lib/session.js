@@ -106,7 +106,7 @@ class Session extends EventEmitter {
   #handle(request) {
     const kind = request.u32('kind');
     if (kind === KIND.events)
-      return this.guard(() => this.stalker.drain());
+      return this.guard(() => this.stalker.handleEvents());
     if (kind === KIND.gone)
       return this.#gone();
     this.memory.enter();
@@ -189,6 +189,7 @@ class Session extends EventEmitter {
       return;
     this.isDetached = true;
     const close = () => {
+      this.stalker.sayLost();
       try {
         this.target.close();
       } catch (error) {

@@ -8,6 +8,10 @@ const {toBigInt} = require('./int64');
 const {maskOf, parseEvents, parseSummary, summarize} = require('./stalker_events');
 const {BlockIterator} = require('./transform');
 
+const LOST_MS = 1000;
+const RING_BYTES = 32 << 20; /* what the target has room for */
+const SLICE_BYTES = 1 << 20;
+
 const isPointer = (value) => value !== null && value !== undefined && typeof value.toBigInt === 'function';
 
 class Stalker {
@@ -19,6 +23,8 @@ class Stalker {
   #trust = 1;
   #capacity = 16384;
   #interval = 250;
+  #lost = 0;
+  #lostTimer = null;
 
   constructor(session) {
     this.#session = session;
@@ -185,16 +191,47 @@ class Stalker {
 
   /* ---- events ---- */
 
-  /* Hands out what has come. */
-  drain() {
-    for (let batch = this.#target.events(); batch; batch = this.#target.events())
+  /* Hands out what has come, but no more than `limit` bytes: threads may be faster than the script. True: there may be
+   * more. */
+  drain(limit = RING_BYTES) {
+    for (let bytes = 0; bytes < limit;) {
+      const batch = this.#target.events();
+      if (!batch)
+        return false;
+      bytes += batch.data.byteLength;
       this.#deliver(batch);
+    }
+    return true;
+  }
+
+  /* Events have come: in slices, between which callbacks and timers run. */
+  handleEvents() {
+    if (!this.#session.isDetached && this.drain(SLICE_BYTES))
+      setImmediate(() => this.#session.guard(() => this.handleEvents()));
+  }
+
+  /* Said at once, then at most once a second: there may be thousands of batches. */
+  #countLost(lost) {
+    this.#lost += lost;
+    if (this.#lostTimer)
+      return;
+    this.sayLost();
+    this.#lostTimer = setTimeout(() => {
+      this.#lostTimer = null;
+      this.sayLost();
+    }, LOST_MS).unref();
+  }
+
+  sayLost() {
+    if (this.#lost)
+      this.#session.warn(`${this.#lost} events are lost: they came faster than they were taken`);
+    this.#lost = 0;
   }
 
   #deliver({tid, summary, count, lost, data}) {
     const options = this.#followed.get(tid);
     if (lost)
-      this.#session.warn(`${lost} events of thread ${tid} are lost: they came faster than they were taken`);
+      this.#countLost(lost);
     if (!options || !count)
       return;
     if (summary)

@@ -7,6 +7,7 @@ const {addon} = require('./addon');
 const {Struct} = require('./struct');
 
 const NO_SLOT = 0xffffffff;
+const PATIENCE_MS = 10000, PAUSE_MS = 10;
 const SLEEP_AT_ONCE = 0xffffffff;
 const ARCHES = {x64: 'x64', arm64: 'arm64'};
 
@@ -233,23 +234,44 @@ class Target {
 
   /* ---- Stalker ---- */
 
+  /* A thread may have to go on first, or to be answered by us. A transform that runs now keeps it from that. */
+  #patiently(work) {
+    for (const end = Date.now() + PATIENCE_MS;;) {
+      try {
+        return work();
+      } catch (error) {
+        if (error.code !== 'ERR_BUSY' || Date.now() > end)
+          throw error;
+        if (this.isTransforming)
+          throw Object.assign(new Error('the Stalker cannot be changed while a block is transformed'),
+            {code: error.code});
+      }
+      this.#native.pump(this.#handle, PAUSE_MS);
+    }
+  }
+
+  get isTransforming() {
+    return this.#requests.some((request) => request.u32('kind') === KIND.transform);
+  }
+
   /* tid null: the waiting thread. */
   follow(tid, bytes) {
-    this.#native.follow(this.#handle, tid === null ? this.waiting.bytes : null, tid ?? 0, bytes);
+    this.#patiently(() =>
+      this.#native.follow(this.#handle, tid === null ? this.waiting.bytes : null, tid ?? 0, bytes));
   }
 
   unfollow(tid) {
     const own = this.waiting;
     const here = tid === null || own && own.i32('tid') === tid;
-    this.#native.unfollow(this.#handle, here ? own.bytes : null, tid ?? 0);
+    this.#patiently(() => this.#native.unfollow(this.#handle, here ? own.bytes : null, tid ?? 0));
   }
 
   exclude(start, size) {
-    this.#native.exclude(this.#handle, start, size);
+    this.#patiently(() => this.#native.exclude(this.#handle, start, size));
   }
 
   setTrust(threshold) {
-    this.#native.setTrust(this.#handle, threshold);
+    this.#patiently(() => this.#native.setTrust(this.#handle, threshold));
   }
 
   setQueue(capacity, interval) {
@@ -257,23 +279,26 @@ class Target {
   }
 
   invalidate(tid, address) {
-    this.#native.invalidate(this.#handle, tid, address);
+    this.#patiently(() => this.#native.invalidate(this.#handle, tid, address));
   }
 
+  /* In a transform: what has come by itself is all there is. */
   flush() {
-    this.#native.flush(this.#handle);
+    if (!this.isTransforming)
+      this.#patiently(() => this.#native.flush(this.#handle));
   }
 
   collect() {
-    this.#native.collect(this.#handle);
+    if (!this.isTransforming)
+      this.#patiently(() => this.#native.collect(this.#handle));
   }
 
   addProbe(address, native, user) {
-    return this.#native.addProbe(this.#handle, address, native, user);
+    return this.#patiently(() => this.#native.addProbe(this.#handle, address, native, user));
   }
 
   removeProbe(id) {
-    this.#native.removeProbe(this.#handle, id);
+    this.#patiently(() => this.#native.removeProbe(this.#handle, id));
   }
 
   events() {
