@@ -13,6 +13,7 @@
 #define GAPS_IN_ALL  (1u << 18)
 #define MAX_DEPTH    (1u << 21)
 #define HURRIED_LOOK 64u
+#define FIRST_DEPTH  256u /* a run is not longer than there is room for calls */
 
 #define LINE         64u /* bytes that come into the cache together */
 #define LINE_EVENTS  (LINE / CT_EVENT_SIZE)
@@ -23,7 +24,7 @@
 static bool grow_stack(struct ct_drain *d, struct ct_drain_thread *t, size_t known) {
     if (known < t->stack_capacity)
         return true;
-    size_t capacity = t->stack_capacity ? t->stack_capacity * 2 : 64, more = capacity - t->stack_capacity;
+    size_t capacity = t->stack_capacity ? t->stack_capacity * 2 : FIRST_DEPTH, more = capacity - t->stack_capacity;
     bool room = known == t->stack_capacity && capacity <= MAX_DEPTH && ct_drain_take_room(d, more);
     uint32_t *stack = room ? realloc(t->stack, (1 + capacity) * sizeof *stack) : NULL;
     if (!stack) {

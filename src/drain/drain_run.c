@@ -9,12 +9,14 @@
  * long way (drain_events.c). Owner: the drain thread. */
 #include "abi/event.h"
 #include "drain/drain.h"
+#include "drain/shapes.h"
 #include "drain/times.h"
 #include "trace/packed_columns.h"
 #include <string.h>
 
 #define NUMBERS     (UINT32_MAX / CT_TAG_STEP + 1)
 #define RETURNS     ((uint64_t)(CT_EVENT_RETURN - CT_EVENT_CALL) << 32) /* from a call's word to its return's */
+#define NUMBER_STEP ((uint64_t)CT_TAG_STEP << 32) /* from one word to the next, of consecutive numbers */
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 _Static_assert(offsetof(struct ct_event, hook) == 8 && offsetof(struct ct_event, kind) == 12, "one word has both");
@@ -45,19 +47,21 @@ static inline uint32_t opaque(uint32_t value) {
     return value;
 }
 
-/* Writes the shapes of the events that belong to the run; returns how many these are. `numbered`: the kind of the first
- * one has that number in it, and each other one the next number. */
-static inline __attribute__((always_inline)) size_t put_shapes(const struct run *run, const struct ct_event *events,
-                                                               size_t count, uint64_t number, bool numbered) {
-    struct ct_pack_columns *c = ct_pack_columns(run->pack);
+/* Writes the shapes of events one by one, of those that belong to the run; returns how many these are. `numbered`: the
+ * kind of the first one has that number in it, and each other one the next number. */
+static inline __attribute__((always_inline)) size_t put_few(const struct run *run, struct ct_drain_shapes *s,
+                                                            const struct ct_event *events, size_t count,
+                                                            uint64_t number, bool numbered) {
     const struct ct_event *e = events, *end = events + count;
-    struct ct_pack_code *codes = c->codes, other;
+    struct ct_pack_columns *c = ct_pack_columns(run->pack);
+    const struct ct_pack_code *codes = c->codes;
+    struct ct_pack_code other;
     /* hooks[used] and expected[used] are of the innermost open call. */
-    size_t start = c->state.used, used = start;
-    uint64_t *functions = c->state.stack, *expected = c->expected;
-    uint32_t *hooks = run->t->stack + (run->t->depth - run->t->unknown - start), call = c->after_call;
-    uint8_t *shape = c->shape;
-    for (; e < end; e++, number += (uint64_t)CT_TAG_STEP << 32) {
+    size_t used = s->used;
+    uint64_t *functions = c->state.stack, *expected = s->expected;
+    uint32_t *hooks = s->hooks, call = s->call;
+    uint8_t *shape = s->shape;
+    for (; e < end; e++, number += NUMBER_STEP) {
         uint64_t word;
         memcpy(&word, &e->hook, sizeof word);
         word -= numbered ? number : 0;
@@ -79,11 +83,51 @@ static inline __attribute__((always_inline)) size_t put_shapes(const struct run 
         expected[used] = word + RETURNS;
         used += 2 * (size_t)call - 2;
     }
-    c->shape = shape;
-    c->after_call = call;
-    c->state.used = used;
-    c->state.depth += (uint32_t)(used - start);
+    s->shape = shape;
+    s->call = call;
+    s->used = used;
     return (size_t)(e - events);
+}
+
+/* Notes the functions of the calls that many at once have left open. */
+static void note_functions(const struct run *run, const struct ct_drain_shapes *s) {
+    uint64_t *functions = ct_pack_columns(run->pack)->state.stack;
+    for (size_t i = s->low + 1; i <= s->used; i++) {
+        const struct ct_pack_code *code = &s->codes[s->hooks[i] % CT_PACK_CODES];
+        functions[i - 1] = code->key == s->hooks[i] ? code->function : ct_drain_function(run->d, s->hooks[i]);
+    }
+}
+
+/* Writes the shapes of the events that belong to the run; returns how many these are. Groups go many at once, and a
+ * group that cannot, one by one. */
+static inline __attribute__((always_inline)) size_t put_shapes(const struct run *run, const struct ct_event *events,
+                                                               size_t count, uint64_t number, bool numbered) {
+    struct ct_pack_columns *c = ct_pack_columns(run->pack);
+    const size_t start = c->state.used;
+    struct ct_drain_shapes s = {c->codes,     c->expected, run->t->stack + (run->t->depth - run->t->unknown - start),
+                                c->shape,     start,       start,
+                                c->after_call};
+    size_t done = 0, many = 0, n;
+    do {
+        n = ct_drain_put_shapes(&s, events + done, count - done, number, numbered ? NUMBER_STEP : 0);
+        many += n;
+        done += n;
+        number += n * NUMBER_STEP;
+        size_t few = many ? CT_DRAIN_SHAPES : count;
+        few = few < count - done ? few : count - done;
+        n = put_few(run, &s, events + done, few, number, numbered);
+        done += n;
+        number += n * NUMBER_STEP;
+        if (n < few)
+            break;
+    } while (done < count);
+    if (many)
+        note_functions(run, &s);
+    c->shape = s.shape;
+    c->after_call = s.call;
+    c->state.used = s.used;
+    c->state.depth += (uint32_t)(s.used - start);
+    return done;
 }
 
 /* Writes the times of events one by one. */

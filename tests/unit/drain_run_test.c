@@ -11,6 +11,7 @@
 
 #include "abi/event.h"
 #include "drain/drain.h"
+#include "drain/shapes.h"
 #include "drain/times.h"
 #include "random_util.h"
 #include "trace/packed_block.h"
@@ -201,12 +202,12 @@ static void packs_what_the_long_way_packs(void **unused) {
                            .numbered = round % 2,
                            .number = round % 8 == 7 ? (1u << 28) - 5000 : 0,
                            .counter = test_clock.newest.counter - 1000000};
+        ct_drain_shapes_singly = round / 2 % 4 == 0;
         size_t count = compare_ways(&s, round % 2 || round % 5 == 0);
         assert_true(s.odd || count == EVENTS);
     }
+    ct_drain_shapes_singly = false;
 }
-
-/* ---- times ---- */
 
 /* Slots that were given up are zero but for their time, and so is what the fast path expects after nothing. */
 static void void_events_end_no_call(void **unused) {
@@ -232,6 +233,91 @@ static void void_events_end_no_call(void **unused) {
     end_side(&fast);
     end_side(&slow);
 }
+
+/* ---- many at once ---- */
+
+#ifdef __x86_64__
+
+enum { OPEN = 20 };
+static const uint64_t number_step = (uint64_t)CT_TAG_STEP << 32;
+
+struct group {
+    struct ct_pack_code codes[CT_PACK_CODES];
+    struct ct_event events[8];
+    uint64_t expected[OPEN + 10];
+    uint32_t hooks[OPEN + 10], stack[OPEN + 10], depth, low;
+    uint8_t right[16], *end, bytes[32];
+};
+
+/* Calls and returns as the bits of `calls` say, with OPEN calls before them, and what is right for them. */
+static void make_group(struct group *g, unsigned calls) {
+    *g = (struct group){.depth = OPEN, .low = OPEN, .end = g->right};
+    for (uint32_t i = 0; i < CT_PACK_CODES; i++)
+        g->codes[i] = (struct ct_pack_code){i, i, i < 512 ? i & 255 : (i & 255) << 8 | 7 | 1u << 16};
+    for (uint32_t i = 1; i <= OPEN; i++) {
+        g->stack[i] = g->hooks[i] = i;
+        g->expected[i] = (uint64_t)CT_EVENT_RETURN << 32 | i;
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        bool call = calls >> i & 1;
+        uint32_t hook = call ? 30 + calls * 3 + i : g->stack[g->depth--], kind = call ? CT_EVENT_CALL : CT_EVENT_RETURN;
+        uint32_t bytes = call ? g->codes[hook].bytes : 0;
+        g->stack[g->depth + 1] = call ? hook : g->stack[g->depth + 1];
+        g->depth += call;
+        g->low = g->depth < g->low ? g->depth : g->low;
+        g->events[i] = (struct ct_event){1, hook, kind + (100 + i) * CT_TAG_STEP};
+        memcpy(g->end, &bytes, 2);
+        g->end += 1 + (bytes >> 16);
+    }
+}
+
+static size_t put_group(struct group *g, struct ct_drain_shapes *s) {
+    *s = (struct ct_drain_shapes){g->codes, g->expected, g->hooks, g->bytes, OPEN, OPEN, 2};
+    return ct_drain_put_shapes(s, g->events, 8, 100 * number_step, number_step);
+}
+
+static void groups_are_taken(void **unused) {
+    (void)unused;
+    static struct group g;
+    struct ct_drain_shapes s;
+    if (!__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq"))
+        skip();
+    for (unsigned calls = 0; calls < 256; calls++) {
+        make_group(&g, calls);
+        assert_int_equal(put_group(&g, &s), 8);
+        assert_int_equal(s.used, g.depth);
+        assert_int_equal(s.low, g.low);
+        assert_int_equal(s.call, calls >> 7);
+        assert_int_equal(s.shape - g.bytes, g.end - g.right);
+        assert_memory_equal(g.bytes, g.right, (size_t)(g.end - g.right));
+        assert_memory_equal(g.hooks + 1, g.stack + 1, g.depth * sizeof *g.hooks);
+        for (uint32_t i = 1; i <= g.depth; i++)
+            assert_int_equal(g.expected[i], (uint64_t)CT_EVENT_RETURN << 32 | g.stack[i]);
+    }
+}
+
+/* One thing is wrong with a group: none of it is taken, and nothing is changed. */
+static void other_groups_are_left(void **unused) {
+    (void)unused;
+    static struct group g, before;
+    struct ct_drain_shapes s;
+    for (unsigned wrong = 0; wrong < 6; wrong++) {
+        make_group(&g, 0x05); /* the last of the four returns at its end is of OPEN - 3 */
+        uint32_t *kind = &g.events[7].kind;
+        *kind += wrong == 0 ? CT_TAG_STEP : wrong == 1 ? CT_EVENT_EXCEPTION - CT_EVENT_RETURN : 0;
+        g.hooks[OPEN - 3] += wrong == 2;    /* the drain knows another call than the block */
+        g.expected[OPEN - 3] += wrong == 3; /* and the other way round */
+        g.events[3].hook += wrong == 4;
+        g.codes[g.events[2].hook].key += wrong == 5;
+        before = g;
+        assert_int_equal(put_group(&g, &s), 0);
+        assert_memory_equal(&g, &before, sizeof g);
+        assert_int_equal(s.used, OPEN);
+        assert_ptr_equal(s.shape, g.bytes);
+    }
+}
+
+#endif
 
 static void times_are_the_clocks(void **unused) {
     (void)unused;
@@ -277,6 +363,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packs_what_the_long_way_packs),
         cmocka_unit_test(void_events_end_no_call),
+#ifdef __x86_64__
+        cmocka_unit_test(groups_are_taken),
+        cmocka_unit_test(other_groups_are_left),
+#endif
         cmocka_unit_test(times_are_the_clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
