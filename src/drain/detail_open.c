@@ -249,13 +249,26 @@ struct ct_shm_detail *ct_detail_saved(struct ct_detail_thread *t, uint64_t *seq,
 
 /* ---- records for which there was no memory ---- */
 
+/* How many of them are of this event or of older ones. The target decides how often this is asked. */
+static size_t late_up_to(const struct ct_detail_calls *c, uint64_t seq) {
+    size_t low = 0, high = c->late_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (c->late[middle].seq <= seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 void ct_detail_add_late(struct ct_detail_thread *t, const struct ct_detail_late *late,
                         const struct ct_shm_detail *record, size_t size) {
     struct ct_detail_calls *c = calls_of(t);
-    size_t at = c ? c->late_count : 0;
-    while (at && c->late[at - 1].seq > late->seq)
-        at--;
-    if (!c || c->late_count == LATE || (at && c->late[at - 1].seq == late->seq))
+    if (!c || c->late_count == LATE)
+        return;
+    size_t at = late_up_to(c, late->seq);
+    if (at && c->late[at - 1].seq == late->seq)
         return;
     struct ct_shm_detail *copy = malloc(size);
     if (!copy)

@@ -14,7 +14,7 @@
 #define ALL     0xffu
 #define VECTORS __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,bmi2,popcnt")))
 #define RETURNS ((uint64_t)(CT_EVENT_RETURN - CT_EVENT_CALL) << 32) /* from a call's word to its return's */
-#define TWO     (1u << 16) /* in ct_pack_code.bytes: there are two */
+#define TWO     (1u << 16)                                          /* in ct_pack_code.bytes: there are two */
 
 _Static_assert(sizeof(struct ct_event) == 16 && offsetof(struct ct_event, hook) == 8, "words are the odd ones");
 _Static_assert(sizeof(struct ct_pack_code) == 16 && offsetof(struct ct_pack_code, key) == 8 &&
@@ -23,9 +23,7 @@ _Static_assert(sizeof(struct ct_pack_code) == 16 && offsetof(struct ct_pack_code
 
 /* By number. A return ends the call at `ends`: 0 to 7 are calls of the group, 15 is the innermost one that was open
  * before it, 14 the next one. */
-static struct pattern {
-    uint8_t ends[GROUP];
-} patterns[256];
+static struct pattern { uint8_t ends[GROUP]; } patterns[256];
 static uint8_t stay_open[256], popped[256]; /* which calls of the group; how many of those before it end */
 
 static void make_pattern(unsigned calls) {
@@ -102,8 +100,8 @@ static inline VECTORS bool put_group(struct ct_drain_shapes *s, __m512i words) {
     __m512i ends = _mm512_add_epi64(words, _mm512_set1_epi64(RETURNS));
     __m512i which = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)&patterns[calls]));
     __m512i expected = _mm512_permutex2var_epi64(ends, which, load_expected(s));
-    __mmask8 good = _mm512_mask_cmpeq_epi64_mask(returns, expected, words) |
-                    _mm512_mask_testn_epi64_mask(calls, differ, differ);
+    __mmask8 good =
+        _mm512_mask_cmpeq_epi64_mask(returns, expected, words) | _mm512_mask_testn_epi64_mask(calls, differ, differ);
     if (__builtin_expect(good != ALL, 0))
         return false;
     __m512i bytes = _mm512_maskz_srli_epi64(calls, codes, 32);
