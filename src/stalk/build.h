@@ -40,9 +40,9 @@ struct stalk_build {
     bool single;           /* one block only */
     enum stalk_way_in way; /* the way in that is made with the fragment */
     unsigned insns;
-    uint64_t way_in;                 /* run address of that way in */
-    bool spoils_flags;               /* it changes the flags, which the code overwrites */
-    uint64_t relies_from, relies_to; /* as in the fragment */
+    uint64_t way_in;                                           /* run address of that way in */
+    bool spoils_flags;                                         /* it changes the flags, which the code overwrites */
+    uint64_t relies_from, relies_to, constant, constant_value; /* as in the fragment */
     /* Where the stack pointer is, and the highest place that was written: bytes from where it was when the block
      * began. */
     int64_t stack_at, stack_written;

@@ -536,7 +536,8 @@ void ct_stalk_invalidate_range(struct stalk_cache *c, uint64_t start, uint64_t e
     for (struct stalk_fragment *f = c->live, *next; f; f = next) {
         next = f->next_live;
         if ((f->first.address < end && start < f->first.address + f->length) ||
-            (f->relies_from < end && start < f->relies_to))
+            (f->relies_from < end && start < f->relies_to) ||
+            (f->constant && f->constant < end && start < f->constant + 8))
             ct_stalk_invalidate_fragment(c, f);
     }
 }

@@ -69,7 +69,8 @@ struct stalk_fragment {
     uint32_t recycled;
     uint32_t callouts; /* first callout; 0: none */
     struct stalk_region *region;
-    uint64_t relies_from, relies_to; /* other code: the fragment is given up with it; equal: there is none */
+    uint64_t relies_from, relies_to;   /* other code: the fragment is given up with it; equal: there is none */
+    uint64_t constant, constant_value; /* a word that it relies on too, which holds this value; 0: there is none */
     struct stalk_fragment *next_live, **link_live; /* list of the cache's live fragments */
 };
 

@@ -10,6 +10,7 @@
  * way into the entry (ways_x64.c) compares rcx with the entry's address and restores both registers. A return leaves
  * its target on the stack for the way in to compare, and so needs only rcx. */
 #include "isa/x64/relocate.h"
+#include "os/os.h"
 #include "stalk/build.h"
 #include "stalk/cache.h"
 #include "stalk/emit_x64.h"
@@ -325,14 +326,20 @@ enum stalk_flow ct_lower_flow(const struct stalk_insn *insn) {
     }
 }
 
-static void lower_call(struct stalk_build *b, const struct stalk_insn *insn) {
-    uint64_t target = ct_x64_target(&insn->x64, insn->address);
+static void lower_call(struct stalk_build *b, const struct stalk_insn *insn, uint64_t target) {
     b->end_kind = CT_STALKER_END_CALL;
     direct_call_event(b, insn, target);
     push_return(b, insn->address + insn->x64.length);
     ct_flags_note_call(b, insn->address + insn->x64.length);
     ct_lower_jump(b, target, CT_STALKER_END_CALL);
     emit_full(b);
+}
+
+static void lower_jump(struct stalk_build *b, uint64_t target) {
+    b->end_kind = CT_STALKER_END_JUMP;
+    align_rel32(b, 1);
+    ct_build_piece(b, 0);
+    ct_lower_jump(b, target, CT_STALKER_END_JUMP);
 }
 
 /* Writes the jump to the inline cache. One store can change all of it. */
@@ -343,8 +350,32 @@ static void emit_inline_jump(struct stalk_build *b) {
     ct_lower_jump(b, 0, b->end_kind);
 }
 
+/* Does the branch go where a word says that only a system call can change? Linkage tables are like that once they are
+ * complete. The engine decides once only about excluded targets of calls, so other branches stay indirect. */
+static bool has_constant_target(struct stalk_build *b, const struct stalk_insn *insn, uint64_t *target) {
+    const struct ct_x64_insn *x = &insn->x64;
+    const uint8_t other = CT_X64_SEG_FS | CT_X64_SEG_GS | CT_X64_ADDRSIZE;
+    bool jump = x->kind == CT_INSN_JMP_INDIRECT;
+    if (!x->rip_relative || x->prefixes & other || b->shadow_size || (jump && ct_stalk_has_excluded(b->cache->stalker)))
+        return false;
+    uint64_t word = ct_x64_rip_address(x, insn->address);
+    if (!ct_stalk_constant(b->cache->stalker, word) || ct_os_peek(word, target, sizeof *target))
+        return false;
+    b->constant = word;
+    b->constant_value = *target;
+    return true;
+}
+
 static void lower_indirect(struct stalk_build *b, const struct stalk_insn *insn) {
     bool call = insn->x64.kind == CT_INSN_CALL_INDIRECT;
+    uint64_t target;
+    if (has_constant_target(b, insn, &target)) {
+        if (call)
+            lower_call(b, insn, target);
+        else
+            lower_jump(b, target);
+        return;
+    }
     b->end_kind = call ? CT_STALKER_END_CALL_INDIRECT : CT_STALKER_END_JUMP_INDIRECT;
     gs_store(&b->out, CT_X64_RCX, CT_AREA_RCX);
     load_target(b, insn);
@@ -425,10 +456,7 @@ enum stalk_flow ct_lower_insn(struct stalk_build *b, const struct stalk_insn *in
     ct_flags_watch_stack(b, insn);
     switch (insn->x64.kind) {
     case CT_INSN_JMP:
-        b->end_kind = CT_STALKER_END_JUMP;
-        align_rel32(b, 1);
-        ct_build_piece(b, 0);
-        ct_lower_jump(b, ct_x64_target(&insn->x64, insn->address), CT_STALKER_END_JUMP);
+        lower_jump(b, ct_x64_target(&insn->x64, insn->address));
         break;
     case CT_INSN_JCC:
         b->end_kind = CT_STALKER_END_BRANCH;
@@ -440,7 +468,7 @@ enum stalk_flow ct_lower_insn(struct stalk_build *b, const struct stalk_insn *in
         emit_island(b, insn);
         break;
     case CT_INSN_CALL:
-        lower_call(b, insn);
+        lower_call(b, insn, ct_x64_target(&insn->x64, insn->address));
         break;
     case CT_INSN_CALL_INDIRECT:
     case CT_INSN_JMP_INDIRECT:

@@ -107,9 +107,16 @@ uint32_t ct_stalk_new_item(struct stalk_pool *pool, struct stalk_ids *ids, uint3
 
 /* ---- mappings ---- */
 
+static void add_constant(struct ct_stalker *s, const struct ct_os_map *map) {
+    if (map->prot != CT_OS_READ || map->shared || !map->inode || s->constant_count == STALK_MAX_CONSTANTS)
+        return;
+    s->constants[s->constant_count++] = (struct stalk_range){map->start, map->end};
+}
+
 /* Adjacent mappings of the same kind become one. */
 static int add_map(void *arg, const struct ct_os_map *map) {
     struct ct_stalker *s = arg;
+    add_constant(s, map);
     struct stalk_map *last = s->map_count ? &s->maps[s->map_count - 1] : NULL;
     bool changes = map->prot & CT_OS_WRITE || map->shared;
     if (!(map->prot & CT_OS_EXEC))
@@ -132,9 +139,15 @@ void ct_stalk_forget_maps(struct ct_stalker *s) {
     s->map_count = 0;
 }
 
+static void read_maps(struct ct_stalker *s) {
+    s->map_count = s->constant_count = 0;
+    s->constants_old = false;
+    (void)ct_os_each_map(add_map, s);
+}
+
 void ct_stalk_know_maps(struct ct_stalker *s) {
     if (!s->map_count)
-        (void)ct_os_each_map(add_map, s);
+        read_maps(s);
 }
 
 static const struct stalk_map *find_map(const struct ct_stalker *s, uint64_t pc) {
@@ -152,8 +165,7 @@ static const struct stalk_map *find_map(const struct ct_stalker *s, uint64_t pc)
 bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool *changes) {
     const struct stalk_map *m = find_map(s, pc);
     if (!m) {
-        s->map_count = 0;
-        (void)ct_os_each_map(add_map, s);
+        read_maps(s);
         m = find_map(s, pc);
     }
     if (!m)
@@ -164,4 +176,24 @@ bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool 
     if (next && next->start == m->end) /* an instruction may lie across the border */
         *end += STALK_MOST_ACROSS;
     return true;
+}
+
+bool ct_stalk_touches_constants(const struct ct_stalker *s, uint64_t start, uint64_t end) {
+    uint32_t low = 0, high = s->constant_count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (s->constants[middle].end <= start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < s->constant_count && s->constants[low].start < end;
+}
+
+bool ct_stalk_constant(struct ct_stalker *s, uint64_t address) {
+    if (address % 8)
+        return false;
+    if (!s->map_count || (s->constants_old && !ct_stalk_touches_constants(s, address, address + 8)))
+        read_maps(s);
+    return ct_stalk_touches_constants(s, address, address + 8);
 }

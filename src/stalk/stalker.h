@@ -24,6 +24,7 @@ struct stalk_thread;
 enum {
     STALK_MAX_EXCLUDED = 1 << 14,
     STALK_MAX_MAPS = 2048,
+    STALK_MAX_CONSTANTS = 1024,
     STALK_MAX_PROBES = 1024,
 };
 
@@ -82,6 +83,9 @@ struct ct_stalker {
     uint32_t excluded_count;
     struct stalk_map maps[STALK_MAX_MAPS];
     uint32_t map_count;
+    struct stalk_range constants[STALK_MAX_CONSTANTS]; /* of files, private, and only readable: as far as is known */
+    uint32_t constant_count;
+    bool constants_old; /* mappings were protected since: there may be more */
     struct stalk_probe probes[STALK_MAX_PROBES];
     uint32_t probe_count;
     struct ct_stalker_statistics statistics;

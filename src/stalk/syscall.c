@@ -74,7 +74,8 @@ static uint64_t change_memory(struct stalk_thread *t) {
     if (failed(result) || size == 0)
         return code;
     ct_stalk_lock(s);
-    bool changed = touches_code(s, start, start + size);
+    s->constants_old = true;
+    bool changed = touches_code(s, start, start + size) || ct_stalk_touches_constants(s, start, start + size);
     if (changed) {
         for (struct stalk_cache *c = s->caches; c; c = c->next)
             ct_stalk_invalidate_range(c, start, start + size);

@@ -432,7 +432,7 @@ static int open_build(struct stalk_build *b, struct stalk_thread *t, uint64_t ad
     b->full_branch = 0;
     b->unit_end = 0;
     b->spoils_flags = false;
-    b->relies_from = b->relies_to = 0;
+    b->relies_from = b->relies_to = b->constant = 0;
     return CT_OK;
 }
 
@@ -458,6 +458,8 @@ static int fill_fragment(struct stalk_build *b, struct stalk_fragment *f) {
     f->first.returns = b->way == WAY_IN_RETURN ? b->way_in : 0;
     f->relies_from = b->relies_from;
     f->relies_to = b->relies_to;
+    f->constant = b->constant;
+    f->constant_value = b->constant_value;
     f->first.spoils_flags = b->way == WAY_IN_RETURN && b->spoils_flags;
     f->first.fragment = f;
     return CT_OK;
@@ -540,15 +542,22 @@ static bool is_code(struct ct_stalker *s, const struct stalk_fragment *f) {
     return ct_stalk_executable(s, f->first.address, &end, &changes) && f->first.address + f->length <= end;
 }
 
+/* Is the word that the fragment relies on what it was? */
+static bool is_constant(struct ct_stalker *s, const struct stalk_fragment *f) {
+    uint64_t now;
+    return !f->constant || (ct_stalk_constant(s, f->constant) && !ct_os_peek(f->constant, &now, sizeof now) &&
+                            now == f->constant_value);
+}
+
 /* Is the code still what was translated? */
 static bool is_unchanged(struct ct_stalker *s, const struct stalk_fragment *f) {
-    return is_code(s, f) && ct_stalk_same(f->snapshot, (const void *)f->first.address, f->length);
+    return is_code(s, f) && ct_stalk_same(f->snapshot, (const void *)f->first.address, f->length) && is_constant(s, f);
 }
 
 /* Like is_unchanged(), for code that no thread is about to execute: another thread may unmap it at any moment. */
 static bool is_unchanged_unless_gone(struct ct_stalker *s, const struct stalk_fragment *f) {
     uint8_t now[256];
-    bool same = is_code(s, f);
+    bool same = is_code(s, f) && is_constant(s, f);
     for (uint32_t at = 0, size; same && at < f->length; at += size) {
         size = f->length - at < sizeof now ? f->length - at : (uint32_t)sizeof now;
         same = !ct_os_peek(f->first.address + at, now, size) && ct_stalk_same(f->snapshot + at, now, size);

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Branches through a word that only a system call can change, as those of complete linkage tables: they are made
+ * direct, and every change of the word is seen all the same. */
+#include "stalk_util.h"
+
+enum { PAGE = 4096, JUMPS = 0, CALLS = 64, LEAVES = 256, STEP = 32, TARGETS = 4, ROUNDS = 200 };
+typedef int code_function(void);
+
+static uint8_t *code; /* a page of code, then the page with the word */
+static struct ct_stalker *stalker;
+static sigjmp_buf away;
+
+static uint64_t *word(void) {
+    return (uint64_t *)(void *)(code + PAGE);
+}
+
+static int call(unsigned at) {
+    code_function *f;
+    uint8_t *address = code + at;
+    memcpy(&f, &address, sizeof f);
+    return f();
+}
+
+static uint64_t leaf(int n) {
+    return (uint64_t)(code + LEAVES + n * STEP);
+}
+
+/* Both functions lead to the leaf. */
+static bool leads_to(int n) {
+    return call(JUMPS) == n && call(CALLS) == n && call(JUMPS) == n;
+}
+
+static void put_branch(unsigned at, const uint8_t *opcode, unsigned size) {
+    uint32_t rel = PAGE - (at + size + 4);
+    memcpy(code + at, opcode, size);
+    memcpy(code + at + size, &rel, 4);
+}
+
+/* The word's page comes from a file, with a word that leads to leaf 0. */
+static void map_word(int flags, int file) {
+    assert_ptr_equal(mmap(code + PAGE, PAGE, PROT_READ | PROT_WRITE, flags | MAP_FIXED, file, 0), code + PAGE);
+    *word() = leaf(0);
+}
+
+static int make_file(void) {
+    int file = memfd_create("word", 0);
+    assert_true(file >= 0);
+    assert_int_equal(ftruncate(file, PAGE), 0);
+    return file;
+}
+
+static void protect(int protection) {
+    assert_int_equal(mprotect(code + PAGE, PAGE, protection), 0);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    code = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (code == MAP_FAILED)
+        return -1;
+    put_branch(JUMPS, (const uint8_t[]){0xff, 0x25}, 2);        /* jmp [word] */
+    put_branch(CALLS, (const uint8_t[]){0x50, 0xff, 0x15}, 3);  /* push rax; call [word] */
+    memcpy(code + CALLS + 7, (const uint8_t[]){0x5a, 0xc3}, 2); /* pop rdx; ret */
+    for (int n = 0; n < TARGETS; n++)
+        put_leaf(code + LEAVES + n * STEP, n);
+    assert_int_equal(mprotect(code, PAGE, PROT_READ | PROT_EXEC), 0);
+    assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    munmap(code, 2 * PAGE);
+    return ct_stalker_destroy(stalker);
+}
+
+static void follow(void) {
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+}
+
+static void unfollow(void) {
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+}
+
+static uint64_t indirect_ends(void) {
+    struct ct_stalker_statistics s = {.size = sizeof s};
+    ct_stalker_statistics(stalker, &s);
+    return s.ends[CT_STALKER_END_CALL_INDIRECT] + s.ends[CT_STALKER_END_JUMP_INDIRECT];
+}
+
+/* The branches are direct if the word cannot change, and only then. The functions themselves are called through
+ * pointers, which may be one more block. */
+static void test_direct(void **state) {
+    (void)state;
+    uint64_t ends[2];
+    int file = make_file();
+    for (int writable = 0; writable < 2; writable++) {
+        map_word(MAP_PRIVATE, file);
+        protect(writable ? PROT_READ | PROT_WRITE : PROT_READ);
+        follow();
+        bool warm = leads_to(0);
+        unfollow();
+        assert_true(warm);
+        map_word(MAP_PRIVATE, file);
+        protect(writable ? PROT_READ | PROT_WRITE : PROT_READ);
+        uint64_t before = indirect_ends();
+        assert_int_equal(ct_stalker_invalidate(stalker, (uint64_t)code + JUMPS), 0);
+        assert_int_equal(ct_stalker_invalidate(stalker, (uint64_t)code + CALLS), 0);
+        follow();
+        bool right = leads_to(0);
+        unfollow();
+        assert_true(right);
+        ends[writable] = indirect_ends() - before;
+    }
+    close(file);
+    assert_int_equal(ends[0], 0);
+    assert_int_equal(ends[1], 2);
+}
+
+/* It is changed as a linkage table is by tools that hook functions. */
+static void test_protected_again(void **state) {
+    (void)state;
+    int file = make_file(), wrong = 0;
+    map_word(MAP_PRIVATE, file);
+    protect(PROT_READ);
+    follow();
+    for (int i = 0; i < ROUNDS; i++) {
+        wrong += !leads_to(i % TARGETS);
+        protect(PROT_READ | PROT_WRITE);
+        *word() = leaf((i + 2) % TARGETS);
+        if (i % 3) /* translated again before it is protected, or after that */
+            wrong += !leads_to((i + 2) % TARGETS);
+        *word() = leaf((i + 1) % TARGETS);
+        protect(PROT_READ);
+    }
+    unfollow();
+    close(file);
+    assert_int_equal(wrong, 0);
+}
+
+/* Another page takes its place. */
+static void test_replaced(void **state) {
+    (void)state;
+    int files[2] = {make_file(), make_file()}, wrong = 0;
+    for (int i = 0; i < 2; i++) {
+        uint64_t target = leaf(i + 1);
+        assert_int_equal(pwrite(files[i], &target, sizeof target, 0), sizeof target);
+    }
+    map_word(MAP_PRIVATE, files[0]);
+    protect(PROT_READ);
+    follow();
+    wrong += !leads_to(0);
+    for (int i = 0; i < ROUNDS; i++) {
+        (void)mmap(code + PAGE, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, files[i % 2], 0);
+        wrong += !leads_to(i % 2 + 1);
+    }
+    unfollow();
+    close(files[0]);
+    close(files[1]);
+    assert_int_equal(wrong, 0);
+}
+
+/* It can be written without a system call: in place, or where the same page is mapped once more. */
+static void test_not_constant(void **state) {
+    (void)state;
+    int file = make_file(), wrong = 0;
+    map_word(MAP_PRIVATE, file);
+    follow();
+    for (int i = 0; i < ROUNDS; i++) {
+        *word() = leaf(i % TARGETS);
+        wrong += !leads_to(i % TARGETS);
+    }
+    unfollow();
+    map_word(MAP_SHARED, file);
+    protect(PROT_READ);
+    uint64_t *other = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    follow();
+    for (int i = 0; i < ROUNDS; i++) {
+        *other = leaf(i % TARGETS);
+        wrong += !leads_to(i % TARGETS);
+    }
+    unfollow();
+    munmap(other, PAGE);
+    close(file);
+    assert_int_equal(wrong, 0);
+}
+
+static void *fault_at;
+static void on_fault(int signal, siginfo_t *info, void *context) {
+    (void)signal, (void)context;
+    fault_at = info->si_addr;
+    siglongjmp(away, 1);
+}
+
+/* Where it was, there is nothing any more: the branch faults, as it does natively. */
+static void test_unmapped(void **state) {
+    (void)state;
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO}, before;
+    int file = make_file();
+    volatile int right = 0;
+    map_word(MAP_PRIVATE, file);
+    protect(PROT_READ);
+    sigaction(SIGSEGV, &action, &before);
+    follow();
+    right += leads_to(0);
+    munmap(code + PAGE, PAGE);
+    if (sigsetjmp(away, 1) == 0)
+        (void)call(JUMPS);
+    else
+        right += fault_at == code + PAGE;
+    unfollow();
+    sigaction(SIGSEGV, &before, NULL);
+    close(file);
+    assert_int_equal(right, 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_direct, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_protected_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_replaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_not_constant, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_unmapped, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
