@@ -52,6 +52,7 @@ struct stalk_build {
     unsigned piece_count, exit_count, literal_count, entry_count;
     uint64_t unit_end; /* of code that nothing interrupts: exclusive accesses of arm64; 0: none */
     uint32_t callouts;
+    uint16_t written;    /* registers that instructions so far may have changed; maintained where code is compared */
     uint32_t block_site; /* of the current block; 0: none */
     uint8_t end_kind;    /* enum ct_stalker_end, of the current block */
     /* Offsets of the branch that is taken when the record buffer is full, and of where it returns to; 0: none is
@@ -65,6 +66,7 @@ struct stalk_build {
     struct {
         uint64_t target;
         uint32_t patch;
+        uint16_t written;
         uint8_t kind;
     } exits[STALK_MAX_EXITS];
     struct {

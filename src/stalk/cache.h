@@ -90,7 +90,8 @@ struct stalk_exit {
     uint32_t cached;             /* first link; of a link: the next one */
     uint8_t kind;                /* enum ct_stalker_end, or STALK_END_CHANGED */
     uint8_t linked;
-    uint8_t crowded;                /* it uses the table from now on */
+    uint8_t skips;   /* bytes of an entry that it jumps over if that code is compared before it runs (check_x64.c) */
+    uint8_t crowded; /* it uses the table from now on */
     uint8_t count : 4, refills : 4; /* links now; how often they were dropped */
 };
 

@@ -11,12 +11,22 @@
  * and aligned, because the program may have alignment checks on. Differences are unsigned, so their sum is zero only if
  * all of them are.
  *
+ * The two registers are stored, used and loaded again. As long as the block does not change them, the area has their
+ * values, so the next block need not store them: a direct branch jumps over the stores then. Otherwise each block would
+ * have to wait for the last one's, whatever they do. Nothing else runs between the two: who comes back from a signal
+ * or from the engine comes to the start of a block, or has the registers of the area.
+ *
  * Owner: the holder of the Stalker's lock. */
 #include "stalk/build.h"
 #include "stalk/cache.h"
 #include "stalk/emit_x64.h"
 #include "stalk/memory.h"
 #include "stalk/translate.h"
+
+/* Code of transformers, and callouts. */
+static bool something_changes_them(const struct stalk_build *b) {
+    return b->cache->transformer.transform || b->cache->stalker->probe_count;
+}
 
 void ct_check_take_shadow(struct stalk_build *b) {
     uint64_t room = b->limit - b->start;
@@ -68,6 +78,19 @@ static void add_difference(struct stalk_build *b, unsigned at, unsigned size) {
         CT_X64_BYTES(&b->out, 0x4d, 0x8d, 0x1c, 0x0b); /* lea r11, [r11 + rcx] */
 }
 
+void ct_check_note(struct stalk_build *b, const struct ct_x64_insn *x) {
+    struct ct_x64_effects effects;
+    ct_x64_effects(x, &effects);
+    b->written |= x->kind <= CT_INSN_CALL ? effects.regs_written : 0xffff; /* the others may do anything */
+}
+
+uint8_t ct_check_skips(const struct stalk_build *b, uint16_t written) {
+    enum { STORE = 9 }; /* size of a store, of which there are two */
+    if (!b->shadow_size || something_changes_them(b) || written & 1u << CT_X64_R11)
+        return 0;
+    return written & 1u << CT_X64_RCX ? STORE : 2 * STORE;
+}
+
 static void take_registers_back(struct ct_code_buf *out) {
     gs_load(out, CT_X64_R11, CT_AREA_R11);
     gs_load(out, CT_X64_RCX, CT_AREA_RCX);
@@ -77,8 +100,8 @@ void ct_check_shadow(struct stalk_build *b) {
     struct ct_code_buf *out = &b->out;
     if (!b->shadow_size)
         return;
-    gs_store(out, CT_X64_RCX, CT_AREA_RCX);
     gs_store(out, CT_X64_R11, CT_AREA_R11);
+    gs_store(out, CT_X64_RCX, CT_AREA_RCX);
     for (unsigned at = 0, size; at < b->shadow_size; at += size) {
         for (size = 4; (b->start + at) % size || size > b->shadow_size - at;)
             size /= 2;

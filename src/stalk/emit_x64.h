@@ -24,6 +24,14 @@ static inline void gs_store_imm(struct ct_code_buf *b, uint32_t at, uint32_t val
     ct_code_u32(b, value);
 }
 
+/* ---- check_x64.c ---- */
+
+struct stalk_build;
+/* Notes what the instruction of a compared block changes. */
+void ct_check_note(struct stalk_build *b, const struct ct_x64_insn *x);
+/* How much of a compared entry is not needed after the block, which has changed these registers. */
+uint8_t ct_check_skips(const struct stalk_build *b, uint16_t written);
+
 /* ---- ways_x64.c ---- */
 
 /* Writes a comparison of rcx with the address, by cmp; it uses r11. */

@@ -74,7 +74,7 @@ void ct_stalk_link(struct stalk_cache *c, uint32_t id, struct stalk_entry *entry
     struct stalk_exit *e = ct_stalk_item(&c->exits, id);
     if (e->linked)
         return;
-    uint64_t to = entry->code;
+    uint64_t to = entry->code + (entry->fragment->flags & FRAGMENT_COMPARED ? e->skips : 0);
     if (!ct_x64_reaches(e->patch + 4, to))
         to = far_jump(e->region, to);
     if (!to)

@@ -454,6 +454,8 @@ enum stalk_flow ct_lower_insn(struct stalk_build *b, const struct stalk_insn *in
     if (flow == FLOW_REFUSE)
         return flow;
     ct_flags_watch_stack(b, insn);
+    if (b->shadow_size)
+        ct_check_note(b, &insn->x64);
     switch (insn->x64.kind) {
     case CT_INSN_JMP:
         lower_jump(b, ct_x64_target(&insn->x64, insn->address));
@@ -532,6 +534,7 @@ static int finish_exit(struct stalk_build *b, struct stalk_fragment *f, struct c
     e->from = f;
     e->region = b->region;
     e->kind = b->exits[i].kind;
+    e->skips = ct_check_skips(b, b->exits[i].written);
     ct_x64_patch_u32(&b->out, b->exits[i].patch, (uint32_t)(e->stub - (e->patch + 4)));
     bool indirect = e->kind == CT_STALKER_END_CALL_INDIRECT || e->kind == CT_STALKER_END_JUMP_INDIRECT;
     uint32_t direct = e->kind == STALK_END_CHANGED ? CT_REASON_CHANGED : CT_REASON_EXIT;

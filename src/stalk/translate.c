@@ -46,6 +46,7 @@ void ct_build_exit(struct stalk_build *b, uint64_t target, size_t patch, uint8_t
     }
     b->exits[b->exit_count].target = target;
     b->exits[b->exit_count].patch = (uint32_t)patch;
+    b->exits[b->exit_count].written = b->written;
     b->exits[b->exit_count++].kind = kind;
 }
 
@@ -431,6 +432,7 @@ static int open_build(struct stalk_build *b, struct stalk_thread *t, uint64_t ad
     b->section.description = NULL;
     b->full_branch = 0;
     b->unit_end = 0;
+    b->written = 0;
     b->spoils_flags = false;
     b->relies_from = b->relies_to = b->constant = 0;
     return CT_OK;

@@ -326,6 +326,36 @@ static void test_unmapped_meanwhile(void **state) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
+#if defined __x86_64__
+/* Blocks that follow each other directly need not save what the comparison uses again, unless they have changed it. */
+static void test_registers(void **state) {
+    (void)state;
+    static const uint8_t blocks[] = {
+        0x49, 0x89, 0xfb, 0x48, 0x89, 0xf1, 0xeb, 0, /* mov r11, rdi; mov rcx, rsi; jmp to the next block */
+        0x90, 0xeb, 0,                               /* nop; jmp */
+        0x4d, 0x8d, 0x5b, 0x01, 0xeb, 0,             /* lea r11, [r11 + 1]; jmp */
+        0x48, 0x8d, 0x49, 0x02, 0xeb, 0,             /* lea rcx, [rcx + 2]; jmp */
+        0x49, 0x8d, 0x04, 0x0b, 0x74, 0,             /* lea rax, [r11 + rcx]; je */
+        0x51, 0x41, 0x5b, 0xeb, 0,                   /* push rcx; pop r11; jmp */
+        0x41, 0x53, 0x59, 0xeb, 0,                   /* push r11; pop rcx; jmp */
+        0x4c, 0x8d, 0x1c, 0x08, 0xeb, 0,             /* lea r11, [rax + rcx]; jmp */
+        0x90, 0x4c, 0x89, 0xd8, 0xc3,                /* nop; mov rax, r11; ret */
+    };
+    uint8_t *code = make_code();
+    uint64_t (*f)(uint64_t, uint64_t);
+    memcpy(code, blocks, sizeof blocks);
+    memcpy(&f, &code, sizeof f);
+    struct ct_stalker *stalker = make();
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < 500; i++)
+        wrong += f(i * 3, i * 5) != i * 13 + 5;
+    end(stalker);
+    assert_int_equal(wrong, 0);
+    munmap(code, SIZE);
+}
+#endif
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_target),
@@ -335,6 +365,7 @@ int main(void) {
         cmocka_unit_test(test_fault),
 #if defined __x86_64__
         cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_registers),
 #endif
         cmocka_unit_test(test_race),
         cmocka_unit_test(test_unmapped_meanwhile),
