@@ -32,8 +32,8 @@ struct search {
     uint64_t hooks;
     struct range *maps; /* that can be written to, by address */
     size_t map_count, map_room;
-    uint64_t *sps; /* of threads, and of what their handlers have interrupted; by address */
-    size_t sp_count, sp_room;
+    uint64_t *sps; /* of threads, by address */
+    size_t sp_count;
     uint64_t *piece;
 };
 
@@ -178,20 +178,16 @@ static int search_stacks(const struct search *s) {
 /* ---- registers ---- */
 
 /* General registers and the stack pointer. */
-static int make_all_real(struct search *s, uint64_t words[GENERAL + 1]) {
+static int make_all_real(const struct search *s, uint64_t words[GENERAL + 1]) {
     int status = 0;
     for (unsigned n = 0; !status && n < GENERAL; n++)
         status = make_real(s, words[SP] - 8, &words[n]);
-    if (!status && !ct_grow(&s->sps, &s->sp_room, s->sp_count, sizeof *s->sps, 64))
-        status = CT_ERR_NO_MEMORY;
-    if (!status)
-        s->sps[s->sp_count++] = words[SP];
     return status;
 }
 
-/* What a signal handler has interrupted. */
+/* What a signal handler has interrupted. The frame may be one that is over: its stack pointer limits no search. */
 static int look_at_frame(void *arg, struct ct_remote_frame *frame) {
-    struct search *s = arg;
+    const struct search *s = arg;
     uint64_t at = frame->sp_at - GENERAL * 8, was[GENERAL + 1], words[GENERAL + 1];
     if (ct_remote_read(s->remote, at, was, sizeof was))
         return ct_remote_is_over(s->remote) ? CT_ERR_TIMEOUT : 0;
@@ -209,6 +205,7 @@ static int search_thread(struct search *s, size_t i) {
     if (status)
         return status;
     memcpy(words, before.bytes, sizeof words);
+    s->sps[s->sp_count++] = words[SP];
     status = make_all_real(s, words);
     now = before;
     memcpy(now.bytes, words, sizeof words);
@@ -256,8 +253,9 @@ static int note_map(void *arg, const struct ct_os_map *map) {
 
 static int prepare(struct search *s) {
     s->by_resume = malloc(s->count * sizeof(void *));
+    s->sps = malloc((ct_remote_thread_count(s->remote) + 1) * sizeof *s->sps);
     s->piece = malloc(PIECE);
-    if (!s->by_resume || !s->piece)
+    if (!s->by_resume || !s->sps || !s->piece)
         return CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < s->count; i++)
         s->by_resume[i] = &s->at[i];
