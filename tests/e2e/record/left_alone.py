@@ -8,6 +8,7 @@ import contextlib
 import glob
 import json
 import os
+import platform
 import shutil
 import struct
 import subprocess
@@ -19,6 +20,8 @@ import unittest
 import session_case
 from recorder import read_line
 
+ON_X86_64 = platform.machine() == "x86_64"
+
 WHO = """
 #include <stdio.h>
 #include <unistd.h>
@@ -26,7 +29,7 @@ __attribute__((noinline)) int user(void) { return (int)geteuid(); }
 int main(void) { printf("user %d\\n", user()); return 7; }
 """
 
-# Without a libc of its kind: writes "32\n", exits with 9.
+# Without a libc of its kind: writes "32\n", exits with 9. (On arm64: arm_program().)
 SMALL = """
 void _start(void) {
     __asm__ volatile("mov $4, %eax; mov $1, %ebx; call 1f; .ascii \\"32\\\\n\\"; 1: pop %ecx; mov $3, %edx; int $0x80;"
@@ -42,7 +45,11 @@ JIT = """
 #include <unistd.h>
 __attribute__((noinline)) int rest(void) { char byte; return read(0, &byte, 1); }
 int main(void) {
+#ifdef __x86_64__
     static const unsigned char code[] = {0x8d, 0x04, 0x7f, 0xc3}; /* lea eax, [rdi + rdi * 2]; ret */
+#else
+    static const unsigned code[] = {0x0b000400, 0xd65f03c0}; /* add w0, w0, w0, lsl #1; ret */
+#endif
     int sum = 0, file = memfd_create("engine", 0);
     if (ftruncate(file, 4096)) return 1;
     for (int i = 0; i < 4; i++) {
@@ -50,6 +57,7 @@ int main(void) {
                           : mmap((void *)(0x200000000l + i * 0x100000), 4096, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         memcpy(at, code, sizeof code);
+        __builtin___clear_cache(at, (char *)at + sizeof code);
         mprotect(at, 4096, PROT_READ | PROT_EXEC);
         for (int k = 0; k < 1000; k++) sum += ((int (*)(int))at)(k);
     }
@@ -60,6 +68,25 @@ int main(void) {
     return 0;
 }
 """
+
+
+def arm_program():
+    """32-bit: write(1, "32\\n", 3); exit(9)"""
+    code = [0xe3a00001, 0xe28f1014, 0xe3a02003, 0xe3a07004, 0xef000000, 0xe3a00009, 0xe3a07001, 0xef000000]
+    body = struct.pack("<8I", *code) + b"32\n"
+    header = b"\x7fELF\x01\x01\x01" + bytes(9) + struct.pack("<HHIIIIIHHHHHH", 2, 40, 1, 0x10054, 52, 0, 0x5000400, 52,
+                                                             32, 1, 0, 0, 0)
+    segment = struct.pack("<8I", 1, 0, 0x10000, 0x10000, 84 + len(body), 84 + len(body), 5, 0x1000)
+    return header + segment + body
+
+
+def x86_64_program():
+    """write(1, "x86\\n", 4); exit(9)"""
+    body = bytes.fromhex("6a01586a015f488d350d0000006a045a0f056a3c586a095f0f05") + b"x86\n"
+    header = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, 0x400078, 64, 0, 0, 64, 56, 1,
+                                                             0, 0, 0)
+    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, 0x400000, 0x400000, 120 + len(body), 120 + len(body), 0x1000)
+    return header + segment + body
 
 
 def arm64_program():
@@ -101,20 +128,39 @@ class LeftAlone(session_case.SessionCase):
                                     if m["origin"] == "exec"])
         return runs
 
+    def make(self, name, program):
+        with open(self.path(name), "wb") as file:
+            file.write(program)
+        os.chmod(self.path(name), 0o755)
+
+    def check_refused(self, name, what):
+        """By itself it is not even started."""
+        done = subprocess.run([session_case.CONTRAIL, "spawn", "--output", self.path("none"), self.path(name)],
+                              capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (69, ""))
+        self.assertIn(f"{name} is {what}: this contrail records {platform.machine()} programs only", done.stderr)
+        self.assertFalse(os.path.exists(self.path("none")))
+
     def test_32_bit(self):
-        self.build("small", SMALL, "-m32", "-nostdlib", "-static", "-fno-pic", "-no-pie")
-        self.check_foreign("small", "a 32-bit program")
+        if ON_X86_64:
+            self.build("small", SMALL, "-m32", "-nostdlib", "-static", "-fno-pic", "-no-pie")
+        else:
+            self.make("small", arm_program())
+        what = "a 32-bit program" if ON_X86_64 else "a 32-bit arm program"
+        self.check_foreign("small", what)
+        self.check_refused("small", what)
 
     def make_arm64(self):
-        with open(self.path("arm"), "wb") as file:
-            file.write(arm64_program())
-        os.chmod(self.path("arm"), 0o755)
+        self.make("arm", arm64_program())
 
-    def test_arm64(self):
-        self.make_arm64()
-        self.check_foreign("arm", "an arm64 program")
+    def test_other_machine(self):
+        name, what, program = (("arm", "an arm64 program", arm64_program()) if ON_X86_64 else
+                               ("x86", "an x86_64 program", x86_64_program()))
+        self.make(name, program)
+        self.check_foreign(name, what)
+        self.check_refused(name, what)
 
-    @unittest.skipUnless(shutil.which("qemu-aarch64"), "there is no qemu-aarch64")
+    @unittest.skipUnless(ON_X86_64 and shutil.which("qemu-aarch64"), "there is no qemu-aarch64")
     def test_arm64_emulated(self):
         """In a namespace whose kernel runs arm64 programs by an emulator."""
         self.make_arm64()
@@ -213,6 +259,7 @@ class LeftAlone(session_case.SessionCase):
         for manifest in manifests:
             self.assertEqual(set(self.left(manifest)) - {"[vsyscall]"}, {"[vdso]"})
 
+    @unittest.skipUnless(shutil.which("node"), "there is no node")
     def test_node(self):
         script = ("process.stdin.resume(); process.stdin.on('end', () => "
                   "{ let s = 0; for (let i = 0; i < 1e5; i++) s += i % 7; console.log(s) })")
