@@ -749,6 +749,8 @@ class Metrics(FlightCase):
 
     def values(self, text):
         """By Debian's python3-prometheus-client, which the first python3 of the PATH need not know."""
+        if os.environ.get("CONTRAIL_TEST_EMULATED") and not glob.glob("/usr/lib/python3/dist-packages/prometheus*"):
+            self.skipTest("python3-prometheus-client is not in the guest")
         parsed = subprocess.run(["/usr/bin/python3", "-c", self.PARSE], input=text, stdout=subprocess.PIPE, text=True,
                                 check=True)
         found = {}
