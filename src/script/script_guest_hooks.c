@@ -159,6 +159,10 @@ static struct ct_script_recorded *hookable(struct ct_script *s, uint64_t address
     struct ct_script_recorded *r = find(s->guest, address);
     if (!r && !refresh(s))
         r = find(s->guest, address);
+    if (r && ct_script_has_small_stacks(s, address)) {
+        *status = ct_script_no_room(s, address);
+        return NULL;
+    }
     if (r && !r->wanted)
         return r;
     if (r)

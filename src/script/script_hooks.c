@@ -57,6 +57,12 @@ static int explain_none(struct ct_script *s, uint64_t address) {
                           f->skip ? ct_hook_skip_text(f->skip) : "Contrail itself watches it");
 }
 
+int ct_script_no_room(struct ct_script *s, uint64_t address) {
+    return ct_script_fail(s, CT_ERR_HOOK_FAILED,
+                          "0x%llx cannot be hooked: Go's stacks have no room for what is saved there; Stalker works",
+                          (unsigned long long)address);
+}
+
 static int check_hook(struct ct_script *s, const struct ct_script_hook *want, uint32_t *number) {
     int64_t found = number_of(s, want->address);
     if (found < 0)
@@ -66,6 +72,8 @@ static int check_hook(struct ct_script *s, const struct ct_script_hook *want, ui
     if (h->hook->special || h->hook->service || h->hook->action != CT_ACTION_LISTEN)
         return ct_script_fail(s, CT_ERR_HOOK_FAILED, "0x%llx cannot be hooked: Contrail itself watches this function",
                               (unsigned long long)want->address);
+    if (ct_script_has_small_stacks(s, want->address))
+        return ct_script_no_room(s, want->address);
     if (!ct_rehook_is_possible(h->hook))
         return ct_script_fail(s, CT_ERR_HOOK_FAILED,
                               "0x%llx cannot be hooked: its first bytes are in two pages, and could be half changed",

@@ -73,6 +73,8 @@ struct ct_script {
     bool told_gone;                    /* under `slots` */
     int exit_status;
     /* the Stalker */
+    const struct ct_target_module *looked_at; /* ct_script_has_small_stacks: the last one */
+    bool small_stacks;
     int32_t trust;
     uint32_t queue_capacity, drain_interval_ms, excluded_count;
     uint64_t tail, batch_bytes, lost_told; /* of the ring of events; under `slots`, as is: */
@@ -98,6 +100,9 @@ bool ct_script_unmap_memory(struct ct_script *s);
 static inline bool ct_script_stays_stopped(const struct ct_script *s) {
     return s->spawned || s->borrowed;
 }
+/* Has a thread that runs this function no room on its stack for a listener (3 KiB)? */
+bool ct_script_has_small_stacks(struct ct_script *s, uint64_t address);
+int ct_script_no_room(struct ct_script *s, uint64_t address); /* says so */
 /* Plans libraries that were loaded since. */
 int ct_script_update(struct ct_script *s);
 /* Stops the target, unless it is stopped already; *was tells ct_script_go_on. */

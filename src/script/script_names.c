@@ -93,6 +93,26 @@ static int describe(struct ct_script *s, uint64_t address, struct ct_script_plac
     return 0;
 }
 
+static bool is_of_go(const struct ct_target_module *m) {
+    static const char name[] = "runtime.morestack";
+    for (size_t i = 0; i < m->function_count; i++)
+        if (!strncmp(m->functions[i].name, name, sizeof name - 1))
+            return true;
+    return false;
+}
+
+/* Go's functions run on stacks of some kilobytes, which know how much each function needs. */
+bool ct_script_has_small_stacks(struct ct_script *s, uint64_t address) {
+    const struct ct_target_module *m = module_of(s, address);
+    if (!m && !ct_script_update(s)) /* beside a recording nothing was planned yet */
+        m = module_of(s, address);
+    if (m && m != s->looked_at) { /* hooks of one module come one after the other */
+        s->looked_at = m;
+        s->small_stacks = is_of_go(m);
+    }
+    return m && s->small_stacks;
+}
+
 int ct_script_describe(struct ct_script *s, uint64_t address, struct ct_script_place *out) {
     pthread_mutex_lock(&s->work);
     int status = describe(s, address, out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The members of the API on a process that knows nothing of scripts and works meanwhile. HOT names a function that it
- * calls all the time; `module!name` when the name alone is not enough. The last line says how many checks there were. */
+ * calls all the time. The last line says how many checks there were. */
 'use strict';
 
 const assert = require('node:assert/strict');

@@ -165,6 +165,44 @@ const cases = {
   },
 };
 
+cases.go = async () => {
+  if (!has('go'))
+    return 'go is not installed';
+  const source = path.join(folder, 'work.go'), program = path.join(folder, 'work');
+  fs.writeFileSync(source, `package main
+import ("fmt"; "time")
+//go:noinline
+func work(n int) int { s := 0; for i := 0; i < n; i++ { s += i }; return s }
+func main() { for i := 0; ; i++ { fmt.Println(i, work(i % 100)); time.Sleep(time.Millisecond) } }
+`);
+  const made = spawnSync('go', ['build', '-o', program, source],
+    {encoding: 'utf8', env: {...process.env, GO111MODULE: 'off', GOCACHE: path.join(folder, 'cache')}});
+  assert.equal(made.status, 0, made.stderr);
+  const text = path.join(folder, 'go.js');
+  fs.writeFileSync(text, `const work = Process.mainModule.getSymbolByName('main.work');
+    try { Interceptor.attach(work, {onEnter() {}}); } catch (error) { console.log(error.message); }
+    let events = 0;
+    const threads = Process.enumerateThreads().map(({id}) => id);
+    for (const id of threads)
+      Stalker.follow(id, {events: {call: true}, onReceive(data) { events += data.byteLength / 32; }});
+    const timer = setInterval(() => {
+      Stalker.flush();
+      if (events < 100)
+        return;
+      clearInterval(timer);
+      threads.forEach((id) => Stalker.unfollow(id));
+      console.log('followed');
+      Contrail.detach();
+    }, 20);`);
+  const out = await withProgram([program], async (child) => {
+    const done = await script(text, ['-p', String(child.pid)]);
+    assert.match(done.out, /Go's stacks have no room[^]*followed/, done.out + done.err);
+    assert.equal(done.status, 0);
+  });
+  inOrder(out.split('\n'), (i) => `${i} ${(i % 100) * (i % 100 - 1) / 2}`);
+  return null;
+};
+
 async function main() {
   let failed = 0;
   for (const name of only.length ? only : Object.keys(cases)) {
