@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """tui.py CONTRAIL PROGRAM: `contrail tui` in a terminal of tmux, on a recorded trace: its views, and the ways from one
-to the other. What the screen shows is compared with `report` and `query`."""
+to the other. What the screen shows is compared with `report` and `query`. Where sshd is installed (Debian:
+openssh-server; no list of packages asks for it, since it would listen on the machine) also through ssh."""
 
+import contextlib
 import json
 import os
-import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,8 +16,10 @@ import time
 import unittest
 
 import driver
+import terminal
 
 driver.PROGRAM = os.path.abspath(sys.argv.pop(1))
+SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 PROGRAM = os.path.abspath(sys.argv.pop(1))
 
 
@@ -50,42 +54,16 @@ class Words(unittest.TestCase):
 @unittest.skipUnless(shutil.which("tmux"), "tmux is not installed")
 class Screen(unittest.TestCase):
     def setUp(self):
-        self.place = tempfile.TemporaryDirectory()
-        self.code = os.path.join(self.place.name, "code")
-
-    def tearDown(self):
-        self.tmux("kill-server", check=False)
-        self.place.cleanup()
-
-    def tmux(self, *words, check=True):
-        command = ["tmux", "-S", os.path.join(self.place.name, "socket"), "-f", "/dev/null", *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=driver.LIMIT, check=check).stdout
+        self.terminal = terminal.Terminal()
+        self.addCleanup(self.terminal.close)
+        self.see, self.press = self.terminal.see, self.terminal.press
 
     def start(self, *words):
-        line = " ".join([driver.PROGRAM, "tui", *words, Recorded.trace])
-        self.tmux("new-session", "-d", "-x", "120", "-y", "30", f"LC_ALL=C.UTF-8 {line}; echo $? > {self.code}")
-
-    def see(self, *patterns):
-        """The screen, once it has all of this."""
-        end = time.monotonic() + driver.LIMIT
-        while True:
-            screen = self.tmux("capture-pane", "-p")
-            if all(re.search(pattern, screen, re.M) for pattern in patterns):
-                return screen
-            self.assertLess(time.monotonic(), end, f"{patterns} did not come:\n{screen}")
-            time.sleep(0.05)
-
-    def press(self, *keys):
-        self.tmux("send-keys", *keys)
+        self.terminal.start(" ".join([driver.PROGRAM, "tui", *words, Recorded.trace]))
 
     def leave(self):
         self.press("q")
-        end = time.monotonic() + driver.LIMIT
-        while not os.path.exists(self.code) or not os.path.getsize(self.code):
-            self.assertLess(time.monotonic(), end, "it did not end")
-            time.sleep(0.05)
-        with open(self.code, encoding="ascii") as file:
-            self.assertEqual(file.read(), "0\n")
+        self.assertEqual(self.terminal.exit_code(), 0)
 
     def test_from_a_function_to_its_call(self):
         report = json.loads(driver.run("report", "--json", Recorded.trace).stdout)["functions"]
@@ -156,6 +134,83 @@ class Screen(unittest.TestCase):
         self.press("s")
         self.see("1 functions by self")
         self.leave()
+
+    @unittest.skipUnless(all(shutil.which(name) for name in ("ssh", "ssh-keygen")) and SSHD, "no sshd is installed")
+    def test_over_ssh(self):
+        with ssh_server() as words:
+            line = " ".join([*words, "TERM=screen", driver.PROGRAM, "tui", Recorded.trace])
+            self.terminal.start(line)
+            self.see("functions by total", "some_steps")
+            self.press("4")
+            self.see("^THREAD", r"^at 0\.0.* of 0\.000000000 to ")
+            self.press("3", "Enter")
+            self.see(r"- thread 1: .*\n.*\+ ")
+            self.leave()
+
+
+@unittest.skipUnless(shutil.which("tmux"), "tmux is not installed")
+class Leaving(unittest.TestCase):
+    def test_nothing_stays_of_a_killed_test(self):
+        """Neither tmux nor what runs in it."""
+        code = ("import time, terminal\nt = terminal.Terminal()\nt.start('echo $$; exec sleep 1000')\n"
+                "print(t.server.pid, t.see('^[0-9]+').split()[0], flush=True)\ntime.sleep(1000)")
+        test = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
+                                cwd=os.path.dirname(os.path.abspath(__file__)))
+        pids = [int(word) for word in test.stdout.readline().split()]
+        self.assertEqual(len(pids), 2)
+        test.kill()
+        test.communicate()
+        end = time.monotonic() + driver.LIMIT
+        while any(is_running(pid) for pid in pids):
+            self.assertLess(time.monotonic(), end, "tmux goes on")
+            time.sleep(0.05)
+
+
+def is_running(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def ssh_server():
+    """An sshd on the loopback that knows one key; gives the words that run a command through it."""
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o700)
+        path = lambda name: os.path.join(place, name)
+        for name in ("host", "user"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path(name)], check=True)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        with open(path("config"), "w", encoding="ascii") as file:
+            file.write(f"ListenAddress 127.0.0.1:{port}\nHostKey {path('host')}\n"
+                       f"AuthorizedKeysFile {path('user')}.pub\nPidFile none\n"
+                       f"UsePAM no\nStrictModes no\nPermitRootLogin prohibit-password\n")
+        if os.getuid() == 0:
+            os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
+        server = subprocess.Popen([SSHD, "-D", "-f", path("config")], preexec_fn=terminal.die_with_parent,
+                                  stderr=subprocess.DEVNULL)
+        try:
+            wait_for_port(port)
+            yield ["ssh", "-F", "none", "-q", "-t", "-i", path("user"), "-p", str(port), "-o",
+                   "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "IdentitiesOnly=yes",
+                   "127.0.0.1"]
+        finally:
+            server.kill()
+            server.wait()
+
+
+def wait_for_port(port):
+    end = time.monotonic() + driver.LIMIT
+    while True:
+        with socket.socket() as probe:
+            if not probe.connect_ex(("127.0.0.1", port)):
+                return
+        assert time.monotonic() < end, "sshd did not start"
+        time.sleep(0.05)
 
 
 if __name__ == "__main__":
