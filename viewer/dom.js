@@ -69,7 +69,9 @@ export function sized (canvas, width, height) {
     canvas.style.width = `${width}px`
     canvas.style.height = `${height}px`
   }
-  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d', { alpha: false }))
+  // Pixels are made here and put there: a canvas of the graphics processor would wait for that at its first picture.
+  const how = { alpha: false, willReadFrequently: true }
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d', how))
   context.setTransform(scale, 0, 0, scale, 0, 0)
   return { context, scale, w, h }
 }

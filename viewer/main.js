@@ -147,8 +147,7 @@ class Page {
     window.addEventListener('popstate', () => this.store.read(location.hash))
     window.addEventListener('keydown', event => this.key(event))
     try {
-      this.traces = (await this.api.get('', 'traces')).traces
-      await this.open()
+      await this.open(this.api.get('', 'traces'))
     } catch (error) {
       this.failed(error)
       return
@@ -160,10 +159,13 @@ class Page {
     this.say(spoken(this.info))
   }
 
-  /** Opens the trace that the state names. */
-  async open () {
+  /** Opens the trace that the state names. @param {Promise<{traces: import('./types.js').TraceName[]}> | null} [names]
+   * of all traces, when they are not known yet */
+  async open (names = null) {
     const { trace } = this.store.state
-    this.info = await this.api.get('info', 'info', { trace })
+    const [info, named] = await Promise.all([this.api.get('info', 'info', { trace }), names])
+    this.info = info
+    if (named) this.traces = named.traces
     this.calls.clear()
     this.context.names.clear()
     this.shown = ''

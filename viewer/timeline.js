@@ -146,12 +146,12 @@ export class Timeline {
   }
 
   resize () {
-    const box = this.scroller.getBoundingClientRect()
     const head = this.gutter.root.getBoundingClientRect().width
     this.width = Math.max(50, Math.floor(this.scroller.clientWidth - head))
-    this.height = Math.max(50, Math.floor(box.height))
-    this.gutter.root.style.height = `${this.height}px`
     this.overview.resize(this.width)
+    sized(this.ruler, this.width, RULER) // the rows have what map and ruler leave
+    this.height = Math.max(50, Math.floor(this.scroller.getBoundingClientRect().height))
+    this.gutter.root.style.height = `${this.height}px`
     this.dirty()
   }
 

@@ -6,6 +6,7 @@
 #include "trace/reader.h"
 #include "view/store.h"
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -144,9 +145,11 @@ static struct part *next_part(struct ct_view_maker *m) {
     return part;
 }
 
-/* Requests come first. The kernel has a priority for each thread. */
+/* Requests come first, however the server itself was started. The kernel has a priority for each thread. */
 static void step_back(void) {
-    (void)setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), WORKER_NICE);
+    id_t own = (id_t)syscall(SYS_gettid);
+    (void)sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0}); /* a real-time thread has no nice value */
+    (void)setpriority(PRIO_PROCESS, own, getpriority(PRIO_PROCESS, own) + WORKER_NICE);
 }
 
 /* Levels of all threads first: they are what is seen. */

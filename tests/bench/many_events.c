@@ -28,8 +28,8 @@ static size_t largest_thread(const struct ct_trace *trace) {
     return largest;
 }
 
-/* Keeps what is paired: calls that open a frame, and returns of the innermost one. */
-static struct piece read_piece(const char *path) {
+/* At most so many events. Keeps what is paired: calls that open a frame, and returns of the innermost one. */
+static struct piece read_piece(const char *path, uint64_t most) {
     struct piece p = {.events = malloc((MOST + DEEPEST) * sizeof *p.events)};
     uint64_t stack[DEEPEST], first_ns = 0, last_ns = 0;
     uint32_t depth = 0;
@@ -39,7 +39,7 @@ static struct piece read_piece(const char *path) {
     must(p.events ? 0 : CT_ERR_NO_MEMORY, path);
     must(ct_trace_open(&trace, path, NULL, 0), path);
     must(ct_trace_cursor_open_thread(&cursor, trace, largest_thread(trace), 0), path);
-    while (p.count < MOST && ct_trace_cursor_next(cursor, &e)) {
+    while (p.count < most && p.count < MOST && ct_trace_cursor_next(cursor, &e)) {
         const struct ct_trace_function *f = ct_trace_function(trace, 0, e.function_id);
         bool call = e.kind == CT_TRACE_CALL;
         if (!f || f->entry_only || (call ? depth == DEEPEST : !depth || stack[depth - 1] != e.function_id))
@@ -115,7 +115,7 @@ static uint64_t write_process(const char *output, int number, const char *source
     ct_json_end(&json, '}');
     must(ct_trace_write_manifest(place_of(directory), &json), "manifest");
     ct_json_free(&json);
-    struct piece piece = read_piece(source);
+    struct piece piece = read_piece(source, events / THREADS);
     uint64_t written = 0;
     for (uint32_t i = 0; piece.count && i < THREADS; i++)
         written += write_thread(directory, i + 1, (uint32_t)(1000 + 10 * number) + i, &piece, events / THREADS);

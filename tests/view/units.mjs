@@ -623,3 +623,11 @@ test('no file of the page makes markup or code of texts', () => {
   }
   assert.ok(HOSTILE.includes('<script>'))
 })
+
+test('the page asks for all of its modules at once, not for one after the other', () => {
+  const page = readFileSync(new URL('index.html', viewer), 'utf8')
+  const links = page.matchAll(/(?:modulepreload" href|script type="module" src)="\/app\/(.+?)"/g)
+  const named = [...links].map(one => one[1])
+  const modules = readdirSync(viewer).filter(name => name.endsWith('.js') && name !== 'types.js')
+  assert.deepEqual(named.sort(), modules.sort())
+})
