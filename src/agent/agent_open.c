@@ -19,8 +19,8 @@ static uint64_t entered(const struct ct_shadow *e) {
 }
 
 /* Times go round. */
-static bool is_before(uint64_t a, uint64_t b) {
-    return time_in(b - a) - 1 < 1ull << (CT_ENTERED_BITS - 1);
+static bool is_after(uint64_t a, uint64_t b) {
+    return time_in(a - b) - 1 < 1ull << (CT_ENTERED_BITS - 1);
 }
 
 static uint32_t slots_of_chunk(const struct ct_block *b) {
@@ -46,16 +46,30 @@ void ct_agent_open_trim(struct ct_block *b, uint64_t slots) {
 
 bool ct_agent_open_has(const struct ct_block *b, const struct ct_agent_old_chunk *chunk) {
     uint32_t next = b->detail_carried;
-    return next < depth_of(b) && is_before(entered(&b->base[next + 1]), time_in(chunk->until));
+    return next < depth_of(b) && !is_after(entered(&b->base[next + 1]), time_in(chunk->until));
 }
 
-/* The record of a call that was entered at this time; NULL: it is not in the chunk. */
-static const struct ct_shm_detail *find_record(const struct ct_block *b, uint64_t start, uint64_t stamp) {
+static bool is_record(const struct ct_block *b, const struct ct_shm_detail *r) {
+    uint64_t tag = (uint64_t)r->hook << 32 | r->tag;
+    return r->check == (r->stamp * (uint64_t)(int64_t)CT_DETAIL_MIX ^ tag ^ b->detail_key);
+}
+
+/* Counters do not tell calls apart that follow each other closely: some step by 40 ns. So the function must be the same
+ * one; of an entry that a stub works on it may not be known yet. */
+static bool is_call_of(const struct ct_shm_detail *r, const struct ct_shadow *e) {
+    bool known = e->slot > CT_SLOT_LAST && !(e->slot & 7);
+    return time_in(r->stamp) == entered(e) && (r->tag & CT_TAG_KIND) == CT_EVENT_CALL &&
+           (!known || r->hook == ct_shadow_number(e));
+}
+
+/* The record of the call of a frame; NULL: it is not in the chunk. `outer`: that of the frame around it, which is older
+ * (of a function that calls itself both may have the same time), or an empty slot. */
+static const struct ct_shm_detail *find_record(const struct ct_block *b, uint64_t start, const struct ct_shadow *e,
+                                               const struct ct_shm_detail *outer) {
     for (uint64_t at = start; at + b->call_size <= start + BYTES; at += 8) {
         const struct ct_shm_detail *r = (const struct ct_shm_detail *)at;
-        uint64_t tag = (uint64_t)r->hook << 32 | r->tag;
-        if (time_in(r->stamp) == stamp && (r->tag & CT_TAG_KIND) == CT_EVENT_CALL &&
-            r->check == (r->stamp * (uint64_t)(int64_t)CT_DETAIL_MIX ^ tag ^ b->detail_key))
+        bool too_old = outer && outer->check && outer->stamp == r->stamp && (int32_t)(r->tag - outer->tag) <= 0;
+        if (!too_old && is_call_of(r, e) && is_record(b, r))
             return r;
     }
     return NULL;
@@ -82,10 +96,12 @@ void ct_agent_open_carry(struct ct_block *b, const struct ct_agent_old_chunk *ch
     while (b->detail_carried < room && ct_agent_open_has(b, chunk)) {
         uint32_t i = b->detail_carried;
         const struct ct_shadow *e = &b->base[i + 1];
-        const struct ct_shm_detail *r = e->data & 1 ? find_record(b, chunk->start, entered(e)) : NULL;
+        const struct ct_shm_detail *outer = i ? slot_at(b, slots, i - 1) : NULL;
+        const struct ct_shm_detail *r = e->data & 1 ? find_record(b, chunk->start, e, outer) : NULL;
+        bool older = chunk->exact && entered(e) != time_in(chunk->until); /* else it may be the next chunk's first */
         if (r)
             ct_agent_open_copy(slot_at(b, slots, i), r, b->call_size);
-        else if (chunk->exact || !(e->data & 1))
+        else if (older || !(e->data & 1))
             leave_empty(slot_at(b, slots, i), entered(e));
         else
             return;

@@ -15,7 +15,7 @@
 /* A chunk that is about to be overwritten. */
 struct ct_agent_old_chunk {
     uint64_t start; /* address */
-    uint64_t until; /* its records are older than this counter value */
+    uint64_t until; /* its records are not newer than this counter value */
     bool exact;     /* `until` is known: a record that is older and not there does not exist */
 };
 

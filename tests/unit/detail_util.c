@@ -39,6 +39,13 @@ int clean(void **state) {
 
 /* ---- as stubs do it ---- */
 
+/* What the runtime reads of a function's stub: its number. */
+static uint64_t stub_of(uint32_t hook) {
+    static uint32_t numbers[HOOKS];
+    numbers[hook] = hook;
+    return (uint64_t)&numbers[hook] - (uint64_t)CT_AFTER_TO_NUMBER;
+}
+
 struct ct_block *begin(void) {
     struct ct_block *b = lane_thread(&f);
     assert_int_equal(ct_block_install(b), 0);
@@ -49,9 +56,10 @@ void record(struct ct_block *b, uint32_t hook, uint32_t kind, uint64_t value, st
     struct ct_detail_note note = {.entered = kind == CT_EVENT_RETURN ? e->data : 1};
     ct_event_note(b, hook, kind, &note);
     if (e)
-        *e = kind == CT_EVENT_RETURN
-                 ? (struct ct_shadow){0}
-                 : (struct ct_shadow){.slot = 1, .data = (note.stamp & ((1ull << CT_ENTERED_BITS) - 1)) | 1};
+        *e = kind == CT_EVENT_RETURN ? (struct ct_shadow){0}
+                                     : (struct ct_shadow){.slot = 16,
+                                                          .stub = stub_of(hook),
+                                                          .data = (note.stamp & ((1ull << CT_ENTERED_BITS) - 1)) | 1};
     if (b->rules[hook])
         ct_agent_detail_mark(&note, value, 0, NULL);
     bool returned = kind == CT_EVENT_RETURN;
