@@ -51,6 +51,9 @@ struct stalk_build {
     size_t piece_from, body;
     unsigned piece_count, exit_count, literal_count, entry_count;
     uint64_t unit_end; /* of code that nothing interrupts: exclusive accesses of arm64; 0: none */
+    /* The register that has x18 in a unit, and the offsets of that code (unit_a64.h). */
+    uint8_t unit_register;
+    size_t unit_from, unit_to;
     uint32_t callouts;
     uint16_t written;    /* registers that instructions so far may have changed; maintained where code is compared */
     uint32_t block_site; /* of the current block; 0: none */

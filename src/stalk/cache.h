@@ -49,6 +49,8 @@ struct stalk_entry {
     bool spoils_flags;        /* `returns` changes the flags, which the code overwrites */
 };
 
+enum { STALK_NO_UNIT_REGISTER = 31 };
+
 enum { FRAGMENT_TRUSTED = 1, FRAGMENT_DEAD = 2, FRAGMENT_COMPARED = 4 }; /* COMPARED: whenever it runs */
 
 /* One pair per piece of a fragment: bytes of the original (0: our own code), and bytes of translated code. */
@@ -66,6 +68,8 @@ struct stalk_fragment {
     uint64_t pieces_code; /* run address of the first piece */
     uint16_t piece_count;
     uint16_t flags;
+    uint16_t unit_from, unit_to; /* offsets of code that has x18 in another register (unit_a64.h) */
+    uint8_t unit_register;       /* STALK_NO_UNIT_REGISTER: there is none */
     uint32_t recycled;
     uint32_t callouts; /* first callout; 0: none */
     struct stalk_region *region;

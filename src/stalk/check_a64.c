@@ -8,12 +8,14 @@
 #include "stalk/emit_a64.h"
 #include "stalk/memory.h"
 #include "stalk/translate.h"
+#include "stalk/unit_a64.h"
 
 enum { X14 = 14, X15 = 15 };
 
 void ct_check_take_shadow(struct stalk_build *b) {
     uint64_t room = b->limit - b->start;
     enum stalk_flow flow = FLOW_NEXT;
+    uint64_t unit_end = 0;
     struct stalk_insn insn;
     unsigned size = room < STALK_SHADOW ? (unsigned)room : STALK_SHADOW, length = 0;
     if (b->start & 3)
@@ -29,6 +31,10 @@ void ct_check_take_shadow(struct stalk_build *b) {
         flow = ct_lower_flow(&insn);
         if (flow == FLOW_REFUSE)
             break;
+        if (insn.a64.what == CT_A64_LOAD_EXCLUSIVE)
+            unit_end = ct_unit_end_from(b);
+        if (flow == FLOW_BRANCH && b->pc < unit_end)
+            flow = FLOW_NEXT;
     }
     b->pc = b->start;
     b->shadow_size = length;

@@ -18,6 +18,7 @@
 #include "stalk/memory.h"
 #include "stalk/stalker.h"
 #include "stalk/translate.h"
+#include "stalk/unit_a64.h"
 
 static void jump_helper(struct stalk_build *b, const uint8_t *routine) {
     ct_a64_b(&b->out, ct_stalk_helper(b->region, routine));
@@ -31,7 +32,13 @@ void ct_lower_jump(struct stalk_build *b, uint64_t target, uint8_t kind) {
     ct_a64_put(&b->out, 0);
 }
 
-enum { ALWAYS = 14 };
+static bool is_always(const struct ct_a64_insn *x) {
+    return x->kind == CT_INSN_JCC && (x->word & 15) >= 14;
+}
+
+static bool tests_x18(const struct ct_a64_insn *x) {
+    return x->kind != CT_INSN_JCC && (x->word & 31) == X18;
+}
 
 /* The opposite of a conditional branch, over `words` words. */
 static uint32_t inverted(uint32_t word, unsigned words) {
@@ -42,26 +49,34 @@ static uint32_t inverted(uint32_t word, unsigned words) {
     return ((word ^ 1 << 24) & 0xfff8001f) | words << 5; /* tbz, tbnz */
 }
 
-/* The branch that is not taken skips the exit, and the reload for the block that begins after it. `inside`: no block
- * begins there. */
-static void emit_conditional(struct stalk_build *b, const struct stalk_insn *insn, bool inside) {
+/* A branch out of a unit. No block begins after it. */
+static void emit_unit_branch(struct stalk_build *b, const struct stalk_insn *insn) {
+    uint64_t target = ct_a64_target(&insn->a64, insn->address);
+    size_t branch = b->out.length;
+    ct_a64_put(&b->out, 0);
+    ct_unit_leave(b);
+    ct_lower_jump(b, target, CT_STALKER_END_BRANCH);
+    unsigned words = (unsigned)(b->out.length - branch) / 4;
+    ct_a64_patch(&b->out, branch, is_always(&insn->a64) ? CT_A64_NOP : inverted(insn->a64.word, words));
+}
+
+/* The branch that is not taken skips the exit, and the reload for the block that begins after it. */
+static void emit_conditional(struct stalk_build *b, const struct stalk_insn *insn) {
     struct ct_code_buf *out = &b->out;
     uint32_t word = insn->a64.word;
-    bool flags = insn->a64.kind == CT_INSN_JCC;
     uint64_t target = ct_a64_target(&insn->a64, insn->address);
-    bool x18 = !flags && (word & 31) == X18;
+    bool x18 = tests_x18(&insn->a64);
     if (x18) {
         save_reg(out, X17);
         ct_a64_ldr(out, X17, X18, 8 * X18);
         word = (word & ~31u) | X17;
     }
-    if (!flags || (word & 15) < ALWAYS)
-        ct_a64_put(out, inverted(word, inside && !x18 ? 2 : 3));
+    if (!is_always(&insn->a64))
+        ct_a64_put(out, inverted(word, 3));
     if (x18)
         put_reload(out);
     ct_lower_jump(b, target, CT_STALKER_END_BRANCH);
-    if (!inside || x18)
-        put_reload(out);
+    put_reload(out);
 }
 
 void ct_lower_begin(struct stalk_build *b) {
@@ -408,30 +423,6 @@ static void enter_engine(struct stalk_build *b, uint32_t reason) {
     ct_build_piece(b, 0);
 }
 
-/* ---- exclusive accesses ---- */
-
-enum { LONGEST_UNIT = 32 };
-
-/* From a load-exclusive to its store-exclusive nothing of ours runs: it could make the store fail each time. Such code
- * is part of one block, branches out of it included. Returns its end; 0: there is no such store. */
-static uint64_t end_of_unit(const struct stalk_build *b) {
-    struct stalk_build at;
-    struct stalk_insn insn;
-    at.start = b->start;
-    at.limit = b->limit;
-    at.shadow_size = 0; /* only the flow matters: the original is good enough */
-    at.pc = b->pc + 4;
-    for (unsigned i = 0; i < LONGEST_UNIT && !ct_lower_decode(&at, &insn); i++, at.pc += 4) {
-        enum stalk_flow flow = ct_lower_flow(&insn);
-        if (insn.a64.what == CT_A64_STORE_EXCLUSIVE)
-            return at.pc + 4;
-        if ((flow != FLOW_NEXT && flow != FLOW_BRANCH) || insn.a64.what == CT_A64_LOAD_EXCLUSIVE ||
-            insn.a64.kind == CT_INSN_SYSCALL)
-            break;
-    }
-    return 0;
-}
-
 static enum stalk_flow lower_plain(struct stalk_build *b, const struct stalk_insn *insn) {
     struct ct_code_buf *out = &b->out;
     uint64_t target = ct_a64_target(&insn->a64, insn->address);
@@ -450,8 +441,6 @@ static enum stalk_flow lower_plain(struct stalk_build *b, const struct stalk_ins
     default:
         if (insn->a64.what == CT_A64_WRITE_TP) /* our place is found through it: the engine is first */
             enter_engine(b, CT_REASON_POINTER | (insn->a64.word & 31));
-        if (insn->a64.what == CT_A64_LOAD_EXCLUSIVE)
-            b->unit_end = end_of_unit(b);
         if (insn->unknown || !names_x18(&insn->a64))
             ct_a64_put(out, insn->a64.word);
         else if (!replace_x18(out, &insn->a64))
@@ -461,7 +450,7 @@ static enum stalk_flow lower_plain(struct stalk_build *b, const struct stalk_ins
     return insn->a64.kind == CT_INSN_TRAP ? FLOW_END : FLOW_NEXT;
 }
 
-enum stalk_flow ct_lower_insn(struct stalk_build *b, const struct stalk_insn *insn) {
+static enum stalk_flow lower_insn(struct stalk_build *b, const struct stalk_insn *insn) {
     enum stalk_flow flow = ct_lower_flow(insn);
     if (flow == FLOW_REFUSE)
         return flow;
@@ -471,14 +460,18 @@ enum stalk_flow ct_lower_insn(struct stalk_build *b, const struct stalk_insn *in
         ct_lower_jump(b, ct_a64_target(&insn->a64, insn->address), CT_STALKER_END_JUMP);
         break;
     case CT_INSN_JCC:
-    case CT_INSN_LOOP: {
-        bool inside = insn->address < b->unit_end;
-        if (!inside)
-            b->end_kind = CT_STALKER_END_BRANCH;
-        emit_conditional(b, insn, inside);
-        flow = inside ? FLOW_NEXT : flow;
+    case CT_INSN_LOOP:
+        if (insn->address < b->unit_end) {
+            flow = FLOW_NEXT;
+            if (tests_x18(&insn->a64))
+                emit_conditional(b, insn);
+            else
+                emit_unit_branch(b, insn);
+            break;
+        }
+        b->end_kind = CT_STALKER_END_BRANCH;
+        emit_conditional(b, insn);
         break;
-    }
     case CT_INSN_CALL:
         lower_call(b, insn);
         break;
@@ -496,6 +489,15 @@ enum stalk_flow ct_lower_insn(struct stalk_build *b, const struct stalk_insn *in
         return lower_plain(b, insn);
     }
     ct_build_piece(b, 4);
+    return flow;
+}
+
+enum stalk_flow ct_lower_insn(struct stalk_build *b, const struct stalk_insn *insn) {
+    struct stalk_insn renamed;
+    if (insn->a64.what == CT_A64_LOAD_EXCLUSIVE && !ct_unit_begin(b))
+        return FLOW_REFUSE;
+    enum stalk_flow flow = lower_insn(b, ct_unit_insn(b, insn, &renamed));
+    ct_unit_end(b, insn);
     return flow;
 }
 

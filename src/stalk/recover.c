@@ -119,18 +119,22 @@ static bool in_fragment(struct stalk_thread *t, const struct stalk_fragment *f, 
     struct position p;
     bool found = find_piece(f, r->pc, &p);
     if (found && p.program && r->pc == p.piece) {
+        ct_recover_unit(t, f, r);
         r->pc = p.original;
         return true;
     }
     if (found && fault) {
         ct_recover_undo(t, r, p.piece);
+        ct_recover_unit(t, f, r);
         r->pc = p.original;
         return true;
     }
     if (ct_recover_step(t, r))
         return false;
-    if (found && p.program)
+    if (found && p.program) {
         ct_recover_undo(t, r, p.piece);
+        ct_recover_unit(t, f, r);
+    }
     r->pc = p.original; /* code of a transformer: as if it had not begun */
     return true;
 }

@@ -5,6 +5,7 @@
 #include "stalk/recover.h"
 #include "isa/a64/decode.h"
 #include "os/thread.h"
+#include "stalk/cache.h"
 #include "stalk/emit_a64.h"
 #include "stalk/memory.h"
 #include "stalk/thread.h"
@@ -178,6 +179,16 @@ void ct_recover_undo(struct stalk_thread *t, struct stalk_regs *r, uint64_t piec
         r->gpr[X16] = t->area->gpr[X16];
         r->gpr[X17] = t->area->gpr[X17];
     }
+}
+
+/* In a unit another register may have x18 (unit_a64.h). That its registers are given back costs nothing: the signal
+ * makes its store fail anyway. */
+void ct_recover_unit(struct stalk_thread *t, const struct stalk_fragment *f, struct stalk_regs *r) {
+    unsigned reg = f->unit_register;
+    if (reg == STALK_NO_UNIT_REGISTER || r->pc - f->code < f->unit_from || r->pc - f->code >= f->unit_to)
+        return;
+    t->area->gpr[X18] = r->gpr[reg];
+    r->gpr[reg] = t->area->gpr[reg];
 }
 
 void ct_recover_saved(const struct stalk_thread *t, struct stalk_regs *r, enum stalk_saved which) {

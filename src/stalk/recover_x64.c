@@ -225,6 +225,10 @@ uint64_t ct_recover_cloning_call(uint64_t pc) {
     return stub ? *(const uint64_t *)(pc + 14) - 2 : 0;
 }
 
+void ct_recover_unit(struct stalk_thread *t, const struct stalk_fragment *f, struct stalk_regs *r) {
+    (void)t, (void)f, (void)r;
+}
+
 void ct_recover_saved(const struct stalk_thread *t, struct stalk_regs *r, enum stalk_saved which) {
     uint16_t registers = which == STALK_REGISTERS_SAVED     ? 0xffff
                          : which == STALK_REGISTERS_SCRATCH ? 1u << CT_X64_RCX | 1u << CT_X64_R11

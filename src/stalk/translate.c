@@ -433,6 +433,7 @@ static int open_build(struct stalk_build *b, struct stalk_thread *t, uint64_t ad
     b->full_branch = 0;
     b->unit_end = 0;
     b->written = 0;
+    b->unit_register = STALK_NO_UNIT_REGISTER;
     b->spoils_flags = false;
     b->relies_from = b->relies_to = b->constant = 0;
     return CT_OK;
@@ -442,6 +443,9 @@ static int fill_fragment(struct stalk_build *b, struct stalk_fragment *f) {
     f->length = (uint32_t)(b->pc - b->start);
     f->code = b->out.address;
     f->region = b->region;
+    f->unit_register = b->unit_register;
+    f->unit_from = (uint16_t)b->unit_from;
+    f->unit_to = (uint16_t)b->unit_to;
     f->callouts = b->callouts;
     uint8_t *snapshot = ct_stalk_alloc(&b->cache->pool, f->length + b->piece_count * sizeof(struct stalk_piece));
     if (!snapshot)

@@ -38,6 +38,13 @@ FUNCTION(conditions, "mov x9, x0\n mov x0, #0\n mov x1, #64\n 1: subs x2, x9, x1
 FUNCTION(exclusive, "stp x0, xzr, [sp, #-16]!\n mov x2, #50\n add x1, sp, #8\n 1: ldaxr x3, [x1]\n cmp x3, x0\n"
                     "b.eq 3f\n add x3, x3, #3\n stlxr w4, x3, [x1]\n cbnz w4, 1b\n sub x2, x2, #1\n cbnz x2, 1b\n"
                     "3: ldr x0, [sp, #8]\n add sp, sp, #16\n ret");
+/* The same with x18 as address, value, and what a branch looks at. The third word of the unit is known by its constant;
+ * a load in it may fault. x6: where it loads from. */
+FUNCTION(exclusive_x18, "stp x0, xzr, [sp, #-16]!\n mov x2, #50\n mov x6, sp\n mov x17, #77\n add x18, sp, #8\n"
+                        "1: ldaxr x3, [x18]\n ldr x5, [x6]\n add x3, x3, #0x7a5\n cbz x18, 3f\n cmp x3, x0\n b.eq 3f\n"
+                        "stlxr w4, x3, [x18]\n cbnz w4, 1b\n sub x2, x2, #1\n cbnz x2, 1b\n"
+                        "3: add x0, sp, #8\n sub x0, x0, x18\n eor x0, x0, x17\n ldr x1, [sp, #8]\n add x0, x0, x1\n"
+                        "add x0, x0, x5\n add sp, sp, #16\n ret");
 FUNCTION(signed_return, "paciasp\n stp x29, x30, [sp, #-16]!\n bl 1f\n ldp x29, x30, [sp], #16\n retaa\n"
                         "1: pacibsp\n add x0, x0, #9\n retab");
 FUNCTION(signed_branches,
@@ -50,8 +57,8 @@ FUNCTION(odd_returns, "mov x9, x30\n adr x30, 1f\n adr x10, 2f\n ret x10\n udf #
                       "1: add x0, x0, #2\n mov x17, x9\n ret x17");
 
 typedef uint64_t function(uint64_t);
-static function *const functions[] = {uses_x18,  branches_on_x18, literals,        conditions,
-                                      exclusive, signed_return,   signed_branches, odd_returns};
+static function *const functions[] = {uses_x18,      branches_on_x18, literals,        conditions, exclusive,
+                                      exclusive_x18, signed_return,   signed_branches, odd_returns};
 enum { COUNT = sizeof functions / sizeof *functions };
 
 static struct ct_stalker *make(int trust) {
@@ -127,6 +134,60 @@ static void test_unit(void **state) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
+enum { MARK = 0x911e9463 }; /* add x3, x3, #0x7a5 */
+
+/* Translated code: is there nothing but the program's own instructions from ldaxr to stlxr, where no branch is taken?
+ * `word` is the third of them. */
+static bool is_whole(const uint32_t *word) {
+    uint32_t reg = word[-2] >> 5 & 31;
+    if (reg == 18 || word[-2] != (0xc85ffc03 | reg << 5) || word[-1] != 0xf94000c5)
+        return false;
+    if ((word[1] & 0xff00001f) != (0xb5000000 | reg)) /* cbnz: over the way out */
+        return false;
+    word += 1 + (word[1] >> 5 & 0x7ffff);
+    if (word[0] != 0xeb00007f || (word[1] & 0xff00001f) != 0x54000001) /* cmp, b.ne */
+        return false;
+    word += 1 + (word[1] >> 5 & 0x7ffff);
+    return word[0] == (0xc804fc03 | reg << 5);
+}
+
+/* Looks at the copies of the unit in executable memory that is of no file. */
+static unsigned count_copies(unsigned *whole) {
+    unsigned copies = 0;
+    char line[512];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    *whole = 0;
+    while (maps && fgets(line, sizeof line, maps)) {
+        unsigned long start, end;
+        char mode[5], path[256] = "";
+        if (sscanf(line, "%lx-%lx %4s %*s %*s %*s %255s", &start, &end, mode, path) < 3 || mode[2] != 'x' ||
+            mode[0] != 'r' || path[0] == '[' || (path[0] == '/' && !strstr(path, "memfd")))
+            continue;
+        for (const uint32_t *word = (const uint32_t *)start + 2; word < (const uint32_t *)end; word++)
+            if (*word == MARK) {
+                copies++;
+                *whole += is_whole(word);
+            }
+    }
+    if (maps)
+        fclose(maps);
+    return copies;
+}
+
+/* Nothing of ours is in a unit, also if it names x18. */
+static void test_unit_of_x18(void **state) {
+    (void)state;
+    struct ct_stalker *stalker = make(1);
+    unsigned whole;
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    (void)exclusive_x18(7);
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    unsigned copies = count_copies(&whole);
+    assert_true(copies >= 1);
+    assert_int_equal(whole, copies);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+}
+
 /* ---- signals ---- */
 
 static volatile uint64_t seen_x18, seen_pc;
@@ -171,6 +232,46 @@ static void test_x18_in_handlers(void **state) {
     assert_int_equal(x18, 4321);
     assert_int_equal(fault_x18, 16);
     assert_int_equal(fault_x17, 77);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
+}
+
+static uint64_t fault_x17, fault_x18, fault_sp, good_place;
+static unsigned faults;
+
+static void on_fault_in_unit(int signal, siginfo_t *info, void *context) {
+    ucontext_t *c = context;
+    (void)signal, (void)info;
+    fault_x17 = c->uc_mcontext.regs[17];
+    fault_x18 = c->uc_mcontext.regs[18];
+    fault_sp = c->uc_mcontext.sp;
+    c->uc_mcontext.regs[6] = (uint64_t)&good_place;
+    c->uc_mcontext.regs[17] = 78;
+    faults++;
+}
+
+FUNCTION(faulting_unit, "stp x0, xzr, [sp, #-16]!\n mov x6, #16\n mov x17, #77\n add x18, sp, #8\n"
+                        "1: ldxr x3, [x18]\n ldr x5, [x6]\n add x3, x3, x5\n stxr w4, x3, [x18]\n cbnz w4, 1b\n"
+                        "add x0, sp, #8\n sub x0, x0, x18\n add x0, x0, x17\n ldr x1, [sp, #8]\n add x0, x0, x1\n"
+                        "add sp, sp, #16\n ret");
+
+/* A handler in the middle of such a unit sees all registers as they are, and may change them. */
+static void test_fault_in_unit(void **state) {
+    (void)state;
+    struct sigaction fault = {.sa_sigaction = on_fault_in_unit, .sa_flags = SA_SIGINFO}, old;
+    struct ct_stalker *stalker = make(1);
+    good_place = 1000;
+    faults = 0;
+    sigaction(SIGSEGV, &fault, &old);
+    uint64_t natively = faulting_unit(1);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    uint64_t followed = faulting_unit(1);
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    sigaction(SIGSEGV, &old, NULL);
+    assert_int_equal(natively, 1000 + 78);
+    assert_int_equal(followed, natively);
+    assert_int_equal(faults, 2);
+    assert_int_equal(fault_x17, 77);
+    assert_int_equal(fault_x18, fault_sp + 8);
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
@@ -284,7 +385,8 @@ int main(void) {
         cmocka_unit_test(test_functions),           cmocka_unit_test(test_unit),
         cmocka_unit_test(test_x18_in_handlers),     cmocka_unit_test(test_guarded),
         cmocka_unit_test(test_excluded_after_call), cmocka_unit_test(test_thread_pointer),
-        cmocka_unit_test(test_excluded_for_good),
+        cmocka_unit_test(test_excluded_for_good),   cmocka_unit_test(test_unit_of_x18),
+        cmocka_unit_test(test_fault_in_unit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
