@@ -209,7 +209,8 @@ def prebuild(tree, tests):
     """Has the programs that tests record built here: the guest's compilers take very long. What cannot be built here is
     built there."""
     commands = [test["cmd"] + ["--build-only"] for test in tests
-                if any(word.endswith("/record/run.py") for word in test["cmd"]) and "--complete" not in test["cmd"]]
+                if any(word.endswith(("/record/run.py", "/stalk/command.py")) for word in test["cmd"]) and
+                "--complete" not in test["cmd"]]
     store = tree / "prebuilt"
     environment = dict(os.environ, CONTRAIL_CROSS="aarch64-linux-gnu-", CONTRAIL_PREBUILT=str(store))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool, \

