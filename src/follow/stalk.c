@@ -95,12 +95,21 @@ static bool leads_back(const char *name) {
     return false;
 }
 
-/* Excludes all of the module except the functions of leads_back(). */
+static bool has_ways_back(const struct ct_target_module *m) {
+    for (size_t i = 0; i < m->function_count; i++)
+        if (leads_back(m->functions[i].name))
+            return true;
+    return false;
+}
+
+/* Excludes all of the module except the functions of leads_back(). Most of these have no names in a stripped library,
+ * so a library that has some keeps its nameless functions too: excluded code that calls them runs natively anyway. */
 static void exclude_whole(struct ranges *x, const struct ct_target_module *m) {
     uint64_t start = m->start;
+    bool has_some = has_ways_back(m);
     for (size_t i = 0; i < m->function_count; i++) {
         const struct ct_target_function *f = &m->functions[i];
-        if (!leads_back(f->name))
+        if (!leads_back(f->name) && (*f->name || !has_some))
             continue;
         add_range(x, start, m->bias + f->offset);
         start = m->bias + f->offset + f->size;
