@@ -208,15 +208,18 @@ def run_command(disk, options):
 def prebuild(tree, tests):
     """Has the programs that tests record built here: the guest's compilers take very long. What cannot be built here is
     built there."""
+    def uses(test, *scripts):
+        return any(word.endswith(scripts) for word in test["cmd"])
     commands = [test["cmd"] + ["--build-only"] for test in tests
-                if any(word.endswith(("/record/run.py", "/stalk/command.py")) for word in test["cmd"]) and
-                "--complete" not in test["cmd"]]
+                if uses(test, "/record/run.py", "/stalk/command.py") and "--complete" not in test["cmd"]]
+    commands += [test["cmd"] for test in tests if uses(test, "/stalk/zoo.sh")]
     store = tree / "prebuilt"
     environment = dict(os.environ, CONTRAIL_CROSS="aarch64-linux-gnu-", CONTRAIL_PREBUILT=str(store))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool, \
             tempfile.TemporaryDirectory() as directory:
         for command in commands:
-            command[command.index("--build") + 1] = directory
+            if "--build" in command:
+                command[command.index("--build") + 1] = directory
             pool.submit(subprocess.run, command, env=environment, check=False, stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
     return {"CONTRAIL_PREBUILT": str(store)}
@@ -225,6 +228,8 @@ def prebuild(tree, tests):
 def run_tests(tree, tests, options):
     """The results of the tests, in their order; a log for count_tests.py when one is wanted."""
     options.environment = {**prebuild(tree, tests), **options.environment}
+    for test in tests:  # an emulated machine is slow
+        test["timeout"] *= 4
     with tempfile.TemporaryDirectory(dir=GUEST) as directory:
         job = {"tree": str(tree), "tests": tests, "command": None, "environment": options.environment}
         disk = make_disk(pathlib.Path(directory), tree, job)

@@ -73,8 +73,6 @@ def run_guest(tree, tests, options):
         print("skipped: arm64 guest: its kernel, Debian or qemu could not be installed")
         return None
     print(f"--- arm64, {len(tests)} tests in {options.guests} guests", flush=True)
-    for test in tests:  # an emulated machine is slow
-        test["timeout"] *= 4
     settings = argparse.Namespace(guests=options.guests, cpus=1, log=str(log), environment={},
                                   verbose=False)
     arm64_guest.run_tests(tree, tests, settings)

@@ -53,6 +53,11 @@ static void receive(void *user, int tid, const struct ct_stalker_event *events, 
     received += count;
 }
 
+/* How often something is tried: less where the processor is emulated (scripts/arm64_guest.py). */
+static int often(int times) {
+    return getenv("CONTRAIL_TEST_EMULATED") ? times / 10 : times;
+}
+
 static double seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -68,6 +73,7 @@ static void loop(int times, uint32_t mask, enum ct_stalker_memory memory) {
     start(&w);
     assert_int_equal(ct_stalker_create(&stalker, &options), 0);
     double end = seconds() + 120;
+    times = often(times);
     for (int i = 0; i < times && (i < 300 || seconds() < end); i++) {
         int status = ct_stalker_follow(stalker, w.tid, NULL, mask ? &sink : NULL);
         if (status)
@@ -143,7 +149,7 @@ static void test_leave_when_full(void **state) {
         .size = sizeof sink, .mask = CT_STALKER_CALL | CT_STALKER_RET | CT_STALKER_BLOCK, .on_receive = receive};
     start(&w);
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
-    for (int i = 0; i < 80; i++) {
+    for (int i = 0; i < often(80); i++) {
         unsigned long before = received;
         double end = seconds() + 120;
         assert_int_equal(ct_stalker_follow(stalker, w.tid, NULL, &sink), 0);
@@ -166,7 +172,7 @@ static void test_destroy_at_once(void **state) {
     const char *text = getenv("STALK_DESTROYS");
     struct worker w;
     start(&w);
-    for (int i = 0, times = text ? atoi(text) : 300; i < times; i++) {
+    for (int i = 0, times = text ? atoi(text) : often(300); i < times; i++) {
         struct ct_stalker *stalker;
         assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
         assert_int_equal(ct_stalker_follow(stalker, w.tid, NULL, NULL), 0);
@@ -260,7 +266,7 @@ static void test_handlers_at_once(void **state) {
     signal(SIGUSR1, ignore_signal);
     start(&w);
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < often(1000); i++) {
         assert_int_equal(ct_stalker_follow(stalker, w.tid, NULL, NULL), 0);
         assert_int_equal(ct_stalker_unfollow(stalker, w.tid), 0);
         assert_int_equal(handler_of(SIGUSR1), (uint64_t)ignore_signal);
@@ -304,7 +310,7 @@ static void test_loop_in_signals(void **state) {
     assert_int_equal(ct_stalker_create(&stalker, NULL), 0);
     struct ct_stalker_sink sink = {
         .size = sizeof sink, .mask = CT_STALKER_CALL | CT_STALKER_RET, .on_receive = receive};
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; i < often(600); i++) {
         assert_int_equal(ct_stalker_follow(stalker, w.tid, NULL, i % 2 ? &sink : NULL), 0);
         for (volatile int k = 0; k < i % 50 * 100; k++)
             ;
