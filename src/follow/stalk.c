@@ -102,6 +102,11 @@ static bool has_ways_back(const struct ct_target_module *m) {
     return false;
 }
 
+/* The loader's resolver of lazy bindings, for one: it ends in a jump to the function that was called. */
+static bool has_odd_entry(const struct ct_target_function *f) {
+    return f->skip == CT_HOOK_SKIP_ODD_ENTRY;
+}
+
 /* Excludes all of the module except the functions of leads_back(). Most of these have no names in a stripped library,
  * so a library that has some keeps its nameless functions too: excluded code that calls them runs natively anyway. */
 static void exclude_whole(struct ranges *x, const struct ct_target_module *m) {
@@ -109,7 +114,7 @@ static void exclude_whole(struct ranges *x, const struct ct_target_module *m) {
     bool has_some = has_ways_back(m);
     for (size_t i = 0; i < m->function_count; i++) {
         const struct ct_target_function *f = &m->functions[i];
-        if (!leads_back(f->name) && (*f->name || !has_some))
+        if (!leads_back(f->name) && !has_odd_entry(f) && (*f->name || !has_some))
             continue;
         add_range(x, start, m->bias + f->offset);
         start = m->bias + f->offset + f->size;
@@ -127,7 +132,7 @@ static void exclude_module(void *arg, const struct ct_target_module *m) {
     }
     for (size_t i = 0; i < m->function_count; i++) {
         const struct ct_target_function *f = &m->functions[i];
-        if (f->size && !leads_back(f->name) && is_excluded(x, f->name, m))
+        if (f->size && !leads_back(f->name) && !has_odd_entry(f) && is_excluded(x, f->name, m))
             add_range(x, m->bias + f->offset, m->bias + f->offset + f->size);
     }
 }
