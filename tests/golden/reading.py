@@ -5,13 +5,14 @@
 reading.py CONTRAIL MAKE_TRACE CASES [--update]
 
 Each file of CASES begins with the command ("$ contrail info ...", run in a directory where MAKE_TRACE has made its
-traces). The command's output follows (standard output, then errors after "2> "), then "exit N". With --update the files
+traces; if MAKE_TRACE is a directory, its archives were unpacked there). The command's output follows (standard output, then errors after "2> "), then "exit N". With --update the files
 are written again, so that git shows the difference. JSON is also parsed."""
 import json
 import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -40,7 +41,11 @@ def main():
     contrail, make_trace, cases = [argument for argument in sys.argv[1:] if argument != "--update"]
     failed = 0
     with tempfile.TemporaryDirectory() as directory:
-        subprocess.run([make_trace, directory], check=True)
+        if os.path.isdir(make_trace):
+            for archive in pathlib.Path(make_trace).glob("*.tar.xz"):
+                shutil.unpack_archive(archive, directory)
+        else:
+            subprocess.run([make_trace, directory], check=True)
         for case in sorted(pathlib.Path(cases).glob("*.txt")):
             expected = case.read_text()
             got = run(os.path.abspath(contrail), expected.split("\n", 1)[0], directory)
