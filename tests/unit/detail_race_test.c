@@ -39,6 +39,14 @@ static void on_pass(void *arg, uint64_t now_ns) {
     script.done = script.pass >= script.last;
 }
 
+static void run_until_done(void) {
+    assert_int_equal(ct_drain_start(&f.drain), 0);
+    for (uint64_t end = ct_clock_now() + DEADLINE_NS; !script.done && ct_clock_now() < end;)
+        usleep(1000);
+    assert_true(script.done);
+    assert_int_equal(lane_finish_drain(&f), 0);
+}
+
 /* Runs the drain until it has made `last` passes, and to its end. */
 static void run(struct ct_block *b, void (*before)(unsigned), void (*inside)(unsigned), unsigned last) {
     script.b = b;
@@ -50,11 +58,7 @@ static void run(struct ct_block *b, void (*before)(unsigned), void (*inside)(uns
     f.drain.every_pass = on_begin;
     f.drain.on_pass = on_pass;
     f.drain.on_pass_arg = &f.drain;
-    assert_int_equal(ct_drain_start(&f.drain), 0);
-    for (uint64_t end = ct_clock_now() + DEADLINE_NS; !script.done && ct_clock_now() < end;)
-        usleep(1000);
-    assert_true(script.done);
-    assert_int_equal(lane_finish_drain(&f), 0);
+    run_until_done();
 }
 
 /* As a thread hands over what it has kept. */
@@ -272,11 +276,7 @@ static void test_mark_of_a_thread_that_is_not_known_yet(void **state) {
     f.drain.every_pass = hide_chunks;
     f.drain.on_pass = show_chunks;
     f.drain.on_pass_arg = &f.drain;
-    assert_int_equal(ct_drain_start(&f.drain), 0);
-    for (uint64_t end = ct_clock_now() + DEADLINE_NS; !script.done && ct_clock_now() < end;)
-        usleep(1000);
-    assert_true(script.done);
-    assert_int_equal(lane_finish_drain(&f), 0);
+    run_until_done();
     assert_int_equal(windows.marks, 1);
     assert_int_equal(count_calls(5, 4711), 1);
     assert_in_range(count_calls(1, UINT64_MAX), 24, 26);
