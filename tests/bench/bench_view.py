@@ -185,8 +185,8 @@ def report_page(large, small, few):
 
 def export(trace, form, place):
     path = place / f"{trace.name}.{form}"
-    subprocess.run([CONTRAIL, "export", "--format", form, "--force", "--output", path, trace], check=True,
-                   stderr=subprocess.DEVNULL)
+    subprocess.run([CONTRAIL, "export", "--format", form, "--output", path, trace], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return path
 
 
@@ -221,7 +221,8 @@ def peers(place, pieces, cache):
                 seconds = time.perf_counter() - begin
                 print(f"  {name}: {events:,} events ({size:,.0f} MiB) in {seconds:.1f} s", flush=True)
             except (AssertionError, subprocess.SubprocessError) as error:
-                reason = str(error).strip().splitlines()[-1][:120]
+                lines = str(error).strip().splitlines()
+                reason = next((one for one in lines if re.search(r"Error|out of memory", one)), lines[-1])[:120]
                 print(f"  {name}: ends at {events:,} events ({size:,.0f} MiB): {reason}", flush=True)
                 break
             finally:

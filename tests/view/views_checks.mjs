@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The other views in the browser.
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { cropped } from '../../viewer/heat.js'
 import { Served } from './drive.mjs'
-import { browser, contrail, query, traces, VIEWS } from './site.mjs'
+import { browser, contrail, query, traces, VIEWS, work } from './site.mjs'
 
 /** @type {Record<string, () => Promise<void>>} */
 export const checks = {}
@@ -120,6 +123,29 @@ checks.a_comparison = async () => {
   await sight.until('.compare .line', `${inner[3]} – before`)
   await sight.done('compare')
   await served.close()
+}
+
+checks.an_exported_page_opens_alone = async () => {
+  const path = join(work, 'tour.html')
+  execFileSync(contrail, ['export', '--format', 'html', '--output', path, traces.tour], { stdio: 'ignore' })
+  const sight = await browser.page()
+  sight.origin = pathToFileURL(path).href
+  await sight.page.goto(sight.origin)
+  const units = { ns: 1, µs: 1e3, ms: 1e6, s: 1e9 }
+  const shown = await sight.page.$$eval('#table tr', lines =>
+    lines.map(line => [line.cells[4].innerText.split(' [')[0], line.cells[0].innerText, line.cells[1].innerText])
+  )
+  const sql = "SELECT function, calls, total FROM functions WHERE function IN ('insert', 'merge', 'print', 'compare')"
+  const rows = query(traces.tour, sql) // most of them call themselves; the loader's functions wait for the recorder
+  assert.equal(rows.length, 4)
+  for (const { function: name, calls, total } of rows) {
+    const [, count, time] = shown.find(one => one[0] === name)
+    const [number, unit] = time.split(' ')
+    assert.equal(count, calls.toLocaleString('en'), name)
+    assert.ok(Math.abs(Number(number) * units[unit] - total) <= 0.01 * units[unit], `${name}: ${time}, ${total} ns`)
+  }
+  await sight.accessible('exported page')
+  await sight.done('export')
 }
 
 checks.every_view_is_accessible = async () => {
