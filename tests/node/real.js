@@ -186,6 +186,22 @@ const cases = {
     return null;
   },
 
+  /* What is wrong is an exception that says so; the program notices nothing. */
+  async bad_input() {
+    const child = spawn(sample, ['200', '5'], {stdio: ['ignore', 'pipe', 'inherit']});
+    let out = '';
+    child.stdout.setEncoding('utf8').on('data', (text) => out += text);
+    await new Promise((resolve) => child.stdout.once('data', resolve));
+    const {status, stdout, stderr} = await attached(path.join(__dirname, 'bad_input.js'), child.pid);
+    assert.match(stdout, /bad input: all right/, stdout + stderr);
+    assert.equal(status, 0);
+    await new Promise((resolve) => child.exitCode === null ? child.on('close', resolve) : resolve());
+    assert.equal(child.exitCode, 0);
+    const lines = out.split('\n').slice(0, -1);
+    assert.equal(lines.length, 200);
+    lines.forEach((line, i) => assert.ok(line.startsWith(`round ${i}: licence wrong, price 1070, walked`), line));
+  },
+
   /* A script that fails in every way that it can; the program behaves as without it. */
   async bad_scripts() {
     const plain = spawnSync(sample, ['8'], {encoding: 'utf8'}).stdout;

@@ -223,6 +223,8 @@ class Session extends EventEmitter {
         return session.timeout ?? 1000;
       },
       set timeout(ms) {
+        if (!Number.isInteger(ms) || ms < 1 || ms > 0x7fffffff)
+          throw new TypeError(`a time limit is a number of milliseconds, not ${String(ms)}`);
         target.setTimeout(ms);
         session.timeout = ms;
       },
@@ -244,6 +246,7 @@ class Session extends EventEmitter {
       Instruction: {
         parse: (address) => {
           const pointer = new NativePointer(address);
+          this.memory.read(pointer.toBigInt(), 1); /* throws where there is none */
           const bytes = target.readSome(pointer.toBigInt(), LONGEST[this.arch]);
           return decodeInstruction(this.arch, bytes, pointer.toBigInt(), NativePointer);
         },

@@ -14,6 +14,11 @@ const SLICE_BYTES = 1 << 20;
 
 const isPointer = (value) => value !== null && value !== undefined && typeof value.toBigInt === 'function';
 
+function wholeNumber(name, value, least) {
+  if (!Number.isInteger(value) || value < least || value > 0x7fffffff)
+    throw new TypeError(`${name} is a whole number from ${least} on, not ${String(value)}`);
+}
+
 class Stalker {
   #session;
   #followed = new Map(); /* tid: options */
@@ -41,6 +46,7 @@ class Stalker {
   }
 
   set trustThreshold(value) {
+    wholeNumber('trustThreshold', value, -1);
     this.#target.setTrust(value);
     this.#trust = value;
   }
@@ -50,6 +56,7 @@ class Stalker {
   }
 
   set queueCapacity(value) {
+    wholeNumber('queueCapacity', value, 1);
     this.#target.setQueue(value, this.#interval);
     this.#capacity = value;
   }
@@ -59,6 +66,7 @@ class Stalker {
   }
 
   set queueDrainInterval(value) {
+    wholeNumber('queueDrainInterval', value, 0);
     this.#target.setQueue(this.#capacity, value);
     this.#interval = value;
   }
@@ -71,6 +79,8 @@ class Stalker {
 
   follow(...args) {
     const [threadId, options = {}] = typeof args[0] === 'number' ? args : [null, args[0]];
+    if (options === null || typeof options !== 'object')
+      throw new TypeError('expected the number of a thread, and options');
     const waiting = this.#target.waiting;
     if (threadId === null && !waiting)
       throw new Error('Stalker.follow() without a thread follows the thread that a callback is of: ' +
