@@ -13,6 +13,7 @@ function isNativeCallback(value) {
   return value !== null && typeof value === 'object' && callbacks.has(value);
 }
 
+const EXECUTABLE = 4;
 const RETRIES = 50, PAUSE_MS = 20;
 
 /* Outside of callbacks a thread of the target's own must be where it can make one for us, which may take a moment. */
@@ -27,6 +28,21 @@ function runPatiently(target, work) {
       target.pump(PAUSE_MS);
     }
   }
+}
+
+/* Throws where there is no code: the thread that makes the call would die of it, and the program with it. */
+function checkIsCode(session, address) {
+  if (session.code.has(address))
+    return;
+  const range = session.target.ranges().find(({start, end}) => address >= start && address < end);
+  let isCode = range ? (range.protection & EXECUTABLE) !== 0 : false;
+  if (!range)
+    try {
+      isCode = session.memory.read(address, 1).length === 1; /* memory of our own is not listed */
+    } catch { /* nothing is there */ }
+  if (!isCode)
+    throw new Error(`access violation executing 0x${address.toString(16)}: no code is there`);
+  session.code.add(address);
 }
 
 /* Words of a call by a thread of the target; the result as its type says. */
@@ -52,7 +68,10 @@ function makeFunctionClass(session, name, wantErrno) {
       throw new TypeError(`${name} is made with new`);
     const signature = new Signature(session.arch, result, types, NativePointer);
     const value = BigInt.asUintN(64, toBigInt(address, 'a pointer to a function'));
-    const self = (...args) => call(session, value, signature, args, wantErrno);
+    const self = (...args) => {
+      checkIsCode(session, value);
+      return call(session, value, signature, args, wantErrno);
+    };
     Object.defineProperty(self, VALUE, {value});
     return Object.setPrototypeOf(self, new.target.prototype);
   };

@@ -31,6 +31,7 @@ const TIMEOUT = -6; /* CT_ERR_TIMEOUT: the thread went on before the answer came
 /* Events: 'message' (message, data), 'warning' (text), 'detached' (reason). */
 class Session extends EventEmitter {
   callbacks = new Map(); /* number: a NativeCallback and its implementation */
+  code = new Set(); /* addresses that were called */
   #inside = []; /* NativeCallbacks that run now */
   #late = 0;
 

@@ -48,7 +48,7 @@ class FakeTarget {
   stack = [];
   moduleList = [];
   symbolLists = {};
-  rangeList = [];
+  rangeList = [{start: 1n, end: 1n << 47n, protection: 7, offset: 0, path: ''}]; /* code is everywhere */
   threadList = [{id: 100, state: 'S', name: 'main'}];
   places = new Map();
   functions = {};
