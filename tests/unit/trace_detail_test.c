@@ -3,6 +3,7 @@
  * verify says about links that lead nowhere. */
 #include "tests/tools/place_of.h"
 #include "trace_util.h"
+#include "isa/machine.h"
 #include "trace/crc32.h"
 #include "trace/reader.h"
 #include <contrail/status.h>
@@ -85,8 +86,8 @@ static void test_layout(void **state) {
     (void)state;
     size_t size, length = record_of(0)->total_length + record_of(1)->total_length + record_of(2)->total_length;
     struct ct_detail_writer *writer = opened(root);
-    static const uint8_t header_open[64] = {'A', 'T',  'D',  '2', 1, 1, 1, 4, 0, 0, 0,
-                                            0,   0x58, 0x1b, 0,   0, 0, 0, 0, 0, 64};
+    const uint8_t header_open[64] = {'A', 'T', 'D', '2', 1, 1, ct_machine_host()->arch, 4, 0, 0, 0, 0, 0x58, 0x1b, 0,
+                                     0,   0,   0,   0,   0, 64};
     const char *path = in("%s/thread_0/detail.atf", root);
     uint8_t *bytes = load(path, &size), expected[2000] = {0};
     assert_int_equal(size, 64);

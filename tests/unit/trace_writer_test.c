@@ -2,6 +2,7 @@
 /* Writing traces: every byte of the layout, failures of the disk, thousands of threads on few descriptors. */
 #include "tests/tools/place_of.h"
 #include "trace_util.h"
+#include "isa/machine.h"
 #include "trace/crc32.h"
 #include "base/json_write.h"
 #include <contrail/status.h>
@@ -65,7 +66,8 @@ static void test_crc(void **state) {
     assert_int_equal(whole, ~slow);
 }
 
-static const uint8_t header_open[64] = {
+/* Of this machine: main() puts it in. */
+static uint8_t header_open[64] = {
     'A', 'T', 'I', '2', 1,    1,    1,    4,    /* magic, endian, version, arch, os */
     0,   0,   0,   0,   0x78, 0x56, 0x34, 0x12, /* flags, thread_id */
     3,   0,   0,   0,   0,    0,    0,    0,    /* clock_type, reserved */
@@ -73,7 +75,7 @@ static const uint8_t header_open[64] = {
     64,  0,   0,   0,   0,    0,    0,    0,    /* events_offset */
 };
 
-static const uint8_t file_closed[64 + 2 * 32 + 64] = {
+static uint8_t file_closed[64 + 2 * 32 + 64] = {
     /* header */
     'A', 'T', 'I', '2', 1, 1, 1, 4, 0, 0, 0, 0, 0x78, 0x56, 0x34, 0x12, 3, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0, 0, 2, 0, 0,
     0,                                              /* event_size, event_count */
@@ -634,6 +636,7 @@ static void test_forbidden(void **state) {
 }
 
 int main(void) {
+    header_open[6] = file_closed[6] = ct_machine_host()->arch;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_crc),
         cmocka_unit_test_setup_teardown(test_layout, set_up, tear_down),
