@@ -344,8 +344,8 @@ static uint64_t time_of(uint32_t chunk) {
     return ((const struct ct_shm_detail *)start_of(chunk))->stamp;
 }
 
-/* `chunk` is about to be overwritten: its records are not newer than `until`. `exact`: this is the time of the record that
- * follows them. */
+/* `chunk` is about to be overwritten: its records are not newer than `until`. `exact`: this is the time of the record
+ * that follows them. */
 static void carry_open_calls(struct ct_block *b, uint32_t chunk, uint64_t until, bool exact) {
     struct ct_agent_old_chunk old = {start_of(chunk), until, exact};
     const struct ct_shm_segment *s = b->detail_open ? &detail.segments[b->detail_open - 1] : NULL;
