@@ -351,12 +351,13 @@ static void emit_inline_jump(struct stalk_build *b) {
 }
 
 /* Does the branch go where a word says that only a system call can change? Linkage tables are like that once they are
- * complete. The engine decides once only about excluded targets of calls, so other branches stay indirect. */
+ * complete. Excluded code makes calls that nobody sees, so nothing is constant beside it. A fragment relies on one
+ * word. */
 static bool has_constant_target(struct stalk_build *b, const struct stalk_insn *insn, uint64_t *target) {
     const struct ct_x64_insn *x = &insn->x64;
     const uint8_t other = CT_X64_SEG_FS | CT_X64_SEG_GS | CT_X64_ADDRSIZE;
-    bool jump = x->kind == CT_INSN_JMP_INDIRECT;
-    if (!x->rip_relative || x->prefixes & other || b->shadow_size || (jump && ct_stalk_has_excluded(b->cache->stalker)))
+    if (!x->rip_relative || x->prefixes & other || b->shadow_size || b->constant ||
+        ct_stalk_has_excluded(b->cache->stalker))
         return false;
     uint64_t word = ct_x64_rip_address(x, insn->address);
     if (!ct_stalk_constant(b->cache->stalker, word) || ct_os_peek(word, target, sizeof *target))

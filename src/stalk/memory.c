@@ -137,10 +137,12 @@ static int add_map(void *arg, const struct ct_os_map *map) {
 
 void ct_stalk_forget_maps(struct ct_stalker *s) {
     s->map_count = 0;
+    s->map_turn++;
 }
 
 static void read_maps(struct ct_stalker *s) {
     s->map_count = s->constant_count = 0;
+    s->map_turn++;
     s->constants_old = false;
     (void)ct_os_each_map(add_map, s);
 }
@@ -178,7 +180,7 @@ bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool 
     return true;
 }
 
-bool ct_stalk_touches_constants(const struct ct_stalker *s, uint64_t start, uint64_t end) {
+static bool touches_constants(const struct ct_stalker *s, uint64_t start, uint64_t end) {
     uint32_t low = 0, high = s->constant_count;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
@@ -190,10 +192,15 @@ bool ct_stalk_touches_constants(const struct ct_stalker *s, uint64_t start, uint
     return low < s->constant_count && s->constants[low].start < end;
 }
 
+/* A list without room has lost some that it had. */
+bool ct_stalk_touches_constants(const struct ct_stalker *s, uint64_t start, uint64_t end) {
+    return s->constant_count == STALK_MAX_CONSTANTS || touches_constants(s, start, end);
+}
+
 bool ct_stalk_constant(struct ct_stalker *s, uint64_t address) {
     if (address % 8)
         return false;
-    if (!s->map_count || (s->constants_old && !ct_stalk_touches_constants(s, address, address + 8)))
+    if (!s->map_count || (s->constants_old && !touches_constants(s, address, address + 8)))
         read_maps(s);
-    return ct_stalk_touches_constants(s, address, address + 8);
+    return touches_constants(s, address, address + 8);
 }

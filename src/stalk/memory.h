@@ -68,6 +68,7 @@ static inline bool ct_stalk_same(const void *a, const void *b, size_t n) {
 bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool *changes);
 /* Does an aligned word of 8 bytes lie where it can only change as code can: by a system call? */
 bool ct_stalk_constant(struct ct_stalker *s, uint64_t address);
+/* May fragments rely on words in this range? */
 bool ct_stalk_touches_constants(const struct ct_stalker *s, uint64_t start, uint64_t end);
 void ct_stalk_forget_maps(struct ct_stalker *s);
 /* Reads the mappings, unless they are known. */

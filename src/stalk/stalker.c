@@ -180,8 +180,9 @@ STALK_API int ct_stalker_exclude(struct ct_stalker *s, uint64_t start, uint64_t 
     if (!status && s->excluded_count == STALK_MAX_EXCLUDED)
         status = CT_ERR_NO_SPACE;
     if (!status) {
+        bool first = !ct_stalk_has_excluded(s);
         insert_excluded(s, at, start, start + size);
-        drop_code(s, start, start + size);
+        drop_code(s, first ? 0 : start, first ? ~0ull : start + size); /* nothing is constant any more: lower_x64.c */
         for (unsigned i = STALK_SETJMP; i <= STALK_SIGSETJMP; i++)
             drop_code(s, ct_stalk_functions[i], ct_stalk_functions[i] + 1);
     }

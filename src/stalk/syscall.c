@@ -52,6 +52,20 @@ static bool takes_place(const struct stalk_thread *t) {
            (r[CALL_NUMBER] == __NR_mmap && r[ARG3] & MAP_FIXED);
 }
 
+/* Gives up what was made of a range that a call has changed. `turn`: that of the list of mappings before the call. If
+ * another thread has read them again since, what was there is in no list any more. False: there was nothing. */
+static bool give_up(struct ct_stalker *s, uint64_t start, uint64_t end, uint32_t turn) {
+    bool known = touches_code(s, start, end) || ct_stalk_touches_constants(s, start, end);
+    s->constants_old = true;
+    if (!known && s->map_turn == turn)
+        return false;
+    for (struct stalk_cache *c = s->caches; c; c = c->next)
+        ct_stalk_invalidate_range(c, start, end);
+    if (known)
+        ct_stalk_forget_maps(s);
+    return true;
+}
+
 /* Code that was unmapped, replaced or protected differently is no longer what was translated. */
 static uint64_t change_memory(struct stalk_thread *t) {
     struct ct_stalker *s = t->stalker;
@@ -59,6 +73,7 @@ static uint64_t change_memory(struct stalk_thread *t) {
     uint64_t start = t->area->gpr[ARG0], size = t->area->gpr[ARG1];
     ct_stalk_lock(s);
     ct_stalk_know_maps(s); /* as they are before the call */
+    uint32_t turn = s->map_turn;
     bool unmaps = s->family && takes_place(t) && touches_code(s, start, start + size);
     ct_stalk_unlock(s);
     if (unmaps && !ct_stalk_is_vforked(t)) { /* report calls of the old code before new code is there */
@@ -74,16 +89,9 @@ static uint64_t change_memory(struct stalk_thread *t) {
     if (failed(result) || size == 0)
         return code;
     ct_stalk_lock(s);
-    s->constants_old = true;
-    bool changed = touches_code(s, start, start + size) || ct_stalk_touches_constants(s, start, start + size);
-    if (changed) {
-        for (struct stalk_cache *c = s->caches; c; c = c->next)
-            ct_stalk_invalidate_range(c, start, start + size);
-        ct_stalk_forget_maps(s);
-    }
     struct stalk_entry *e = NULL;
     int status;
-    if (changed && (e = ct_stalk_obtain(t, next, &status)))
+    if (give_up(s, start, start + size, turn) && (e = ct_stalk_obtain(t, next, &status)))
         set_clobbered(t->area, next);
     ct_stalk_unlock(s);
     return e ? e->code : code;

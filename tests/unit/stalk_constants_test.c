@@ -3,6 +3,8 @@
  * direct, and every change of the word is seen all the same. */
 #include "stalk_util.h"
 
+#include <pthread.h>
+
 enum { PAGE = 4096, JUMPS = 0, CALLS = 64, LEAVES = 256, STEP = 32, TARGETS = 4, ROUNDS = 200 };
 typedef int code_function(void);
 
@@ -160,6 +162,111 @@ static void test_replaced(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* Another thread lets the Stalker read the mappings again and again: it translates a branch whose word is not constant,
+ * after each change of what is mapped. */
+static volatile bool over;
+static void *read_mappings(void *arg) {
+    uint8_t *own = arg;
+    code_function *f;
+    memcpy(&f, &own, sizeof f);
+    follow();
+    while (!over) {
+        (void)mprotect(own + 2 * PAGE, PAGE, PROT_READ | PROT_WRITE);
+        (void)ct_stalker_invalidate(stalker, (uint64_t)own);
+        (void)f();
+    }
+    unfollow();
+    return NULL;
+}
+
+/* The mappings are read between the call that changes them and the Stalker's look at what has changed. */
+static void test_replaced_beside_others(void **state) {
+    (void)state;
+    enum { TIMES = 4000 };
+    int files[2] = {make_file(), make_file()}, wrong = 0;
+    uint64_t targets[2] = {leaf(1), leaf(2)}, own_target = leaf(0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pwrite(files[i], &targets[i], sizeof *targets, 0), sizeof *targets);
+    uint8_t *own = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(own, MAP_FAILED);
+    memcpy(own, code, LEAVES);
+    memcpy(own + PAGE, &own_target, sizeof own_target);
+    assert_int_equal(mprotect(own, PAGE, PROT_READ | PROT_EXEC), 0);
+    map_word(MAP_PRIVATE, files[0]);
+    protect(PROT_READ);
+    pthread_t thread;
+    over = false;
+    assert_int_equal(pthread_create(&thread, NULL, read_mappings, own), 0);
+    follow();
+    for (int i = 0; i < TIMES; i++) {
+        (void)mmap(code + PAGE, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, files[i % 2], 0);
+        (void)ct_stalker_invalidate(stalker, (uint64_t)code + JUMPS);
+        (void)ct_stalker_invalidate(stalker, (uint64_t)code + CALLS);
+        wrong += !leads_to(i % 2 + 1); /* direct again */
+        protect(PROT_READ | PROT_WRITE);
+        *word() = leaf(3);
+        wrong += !leads_to(3);
+    }
+    unfollow();
+    over = true;
+    pthread_join(thread, NULL);
+    munmap(own, 3 * PAGE);
+    close(files[0]);
+    close(files[1]);
+    assert_int_equal(wrong, 0);
+}
+
+/* More mappings than the Stalker keeps have come, and the word's is not among those that it keeps. */
+static void test_many_mappings(void **state) {
+    (void)state;
+    enum { MAPPINGS = 1100 };
+    int file = make_file(), wrong = 0;
+    static uint8_t *pages[MAPPINGS];
+    uint8_t *more = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    code_function *f;
+    put_leaf(more, 0);
+    memcpy(&f, &more, sizeof f);
+    map_word(MAP_PRIVATE, file);
+    protect(PROT_READ);
+    follow();
+    wrong += !leads_to(0);
+    for (int i = 0; i < MAPPINGS; i++) {
+        pages[i] = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, file, 0);
+        wrong += pages[i] == MAP_FAILED || pages[i] > code;
+    }
+    (void)mprotect(more, PAGE, PROT_READ | PROT_EXEC);
+    wrong += f() != 0; /* code that is not known yet: the mappings are read */
+    protect(PROT_READ | PROT_WRITE);
+    *word() = leaf(1);
+    wrong += !leads_to(1);
+    unfollow();
+    for (int i = 0; i < MAPPINGS; i++)
+        munmap(pages[i], PAGE);
+    munmap(more, PAGE);
+    close(file);
+    assert_int_equal(wrong, 0);
+}
+
+/* Excluded code changes it: its system calls are not seen. */
+static void test_excluded(void **state) {
+    (void)state;
+    int file = make_file(), wrong = 0;
+    map_word(MAP_PRIVATE, file);
+    protect(PROT_READ);
+    follow();
+    wrong += !leads_to(0);
+    wrong += ct_stalker_exclude(stalker, (uint64_t)dlsym(RTLD_DEFAULT, "mprotect"), 16) != 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        protect(PROT_READ | PROT_WRITE);
+        *word() = leaf(i % TARGETS);
+        protect(PROT_READ);
+        wrong += !leads_to(i % TARGETS);
+    }
+    unfollow();
+    close(file);
+    assert_int_equal(wrong, 0);
+}
+
 /* It can be written without a system call: in place, or where the same page is mapped once more. */
 static void test_not_constant(void **state) {
     (void)state;
@@ -219,6 +326,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_direct, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_protected_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_replaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_replaced_beside_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many_mappings, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_excluded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_not_constant, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unmapped, set_up, tear_down),
     };
