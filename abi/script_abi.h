@@ -117,9 +117,13 @@ struct ct_script_shared {
     uint32_t reserved0;
     uint64_t limit_counts; /* of the CPU counter: for how long a thread waits */
     uint64_t spin_counts;  /* for how long it looks before it sleeps */
-    uint32_t waiters;      /* threads of the controller that wait for the bell */
-    uint32_t faults;       /* faults become requests, once they are watched */
-    uint32_t reserved1[6];
+    /* Threads of the controller. Who rings the bell wakes those that sleep; but those that wait for requests need not
+     * be woken while another one attends: it looks for requests before it sleeps. */
+    uint32_t waiters;  /* sleep, and wait for requests */
+    uint32_t callers;  /* sleep, and wait for the end of work */
+    uint32_t attended; /* 1: one attends */
+    uint32_t faults;   /* faults become requests, once they are watched */
+    uint32_t reserved1[4];
     /* agent */
     uint32_t bell;    /* counts news; a futex of the controller */
     uint32_t working; /* slots in WORKING */

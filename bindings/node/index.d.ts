@@ -527,7 +527,7 @@ export interface Api {
 export interface SessionOptions {
   /** Milliseconds after which a thread goes on although its callback has not answered; default 1,000. */
   timeout?: number;
-  /** Microseconds for which both sides look for news before they sleep. */
+  /** Microseconds for which both sides look for news before they sleep; default 30. 0: they sleep at once. */
   spin?: number;
 }
 /** One process. Events: 'message' (ScriptMessage, data), 'warning' (text), 'detached' (reason, exit status);

@@ -75,10 +75,12 @@ static struct ct_script_slot *take_slot(void) {
     return NULL;
 }
 
-static void ring_bell(void) {
-    __atomic_fetch_add(&shared->bell, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&shared->waiters, __ATOMIC_SEQ_CST) && !ct_os_is_silent())
-        ct_os_wake(&shared->bell);
+void ct_script_ring_bell(struct ct_script_shared *s) {
+    __atomic_fetch_add(&s->bell, 1, __ATOMIC_SEQ_CST);
+    bool wakes = __atomic_load_n(&s->callers, __ATOMIC_SEQ_CST) ||
+                 (__atomic_load_n(&s->waiters, __ATOMIC_SEQ_CST) && !__atomic_load_n(&s->attended, __ATOMIC_SEQ_CST));
+    if (wakes && !ct_os_is_silent())
+        ct_os_wake(&s->bell);
 }
 
 static void copy_words(uint64_t *to, const uint64_t *from, uint32_t count) {
@@ -139,7 +141,7 @@ static bool do_work(struct ct_block *b, struct ct_script_slot *slot, uint32_t wo
     count_working(-1);
     slot->done++;
     __atomic_store_n(&slot->state, CT_ASK_WORD(word, CT_ASK_POSTED), __ATOMIC_RELEASE);
-    ring_bell();
+    ct_script_ring_bell(shared);
     return true;
 }
 
@@ -217,7 +219,7 @@ static void post(struct ct_script_slot *slot) {
     uint32_t word = state_of(slot);
     __atomic_store_n(&slot->state, CT_ASK_WORD(word, CT_ASK_POSTED), __ATOMIC_RELEASE);
     __atomic_fetch_or(&shared->posted[i / 64], 1ull << (i & 63), __ATOMIC_RELEASE);
-    ring_bell();
+    ct_script_ring_bell(shared);
 }
 
 static void fill(struct ct_script_slot *slot, struct ct_block *b, uint32_t kind, const struct ct_cpu_context *cpu) {
@@ -377,7 +379,7 @@ static void *run_worker(void *arg) {
         slot->stack = (uint64_t)&slot;
         __atomic_store_n(&slot->state, CT_ASK_WORD(word, CT_ASK_POSTED), __ATOMIC_RELEASE);
         __atomic_store_n(&shared->worker, (uint32_t)(slot - shared->slots) + 1, __ATOMIC_RELEASE);
-        ring_bell();
+        ct_script_ring_bell(shared);
         if (wait_for_answer(b, slot, word, false, &mask))
             __atomic_store_n(&slot->state, CT_ASK_WORD(word, CT_ASK_FREE), __ATOMIC_RELEASE);
         ct_block_unattend(b, CT_ATTENTION_GUARD);

@@ -12,6 +12,8 @@ uint64_t ct_agent_run(struct ct_boot *boot);
 
 #pragma GCC visibility push(hidden)
 
+/* The controller hears that there is something new. */
+void ct_script_ring_bell(struct ct_script_shared *shared);
 /* Asks the controller, from the engine of the Stalker. True: it has answered. */
 bool ct_script_ask(struct ct_cpu_context *cpu, uint32_t kind, uint32_t id, uint64_t address);
 

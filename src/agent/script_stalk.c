@@ -35,12 +35,6 @@ static struct {
 
 /* ---- events ---- */
 
-static void ring_bell(void) {
-    __atomic_fetch_add(&agent.bell->bell, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&agent.bell->waiters, __ATOMIC_SEQ_CST) && !ct_os_is_silent())
-        ct_os_wake(&agent.bell->bell);
-}
-
 /* Room for a batch, which is one piece: at the end of the ring the rest is skipped. NULL: the controller is too slow.
  * Another thread may have the ring: it holds it for moments, with all its signals blocked. */
 static struct ct_script_batch *reserve(uint64_t bytes) {
@@ -79,7 +73,7 @@ static void put_batch(int tid, const void *items, uint32_t count, uint32_t size,
     for (uint64_t i = 0; i < words; i++)
         to[i] = from[i];
     __atomic_store_n(&batch->ready, 1, __ATOMIC_RELEASE);
-    ring_bell();
+    ct_script_ring_bell(agent.bell);
 }
 
 /* Events of a forked child belong to nobody; without a script they are not wanted either. */

@@ -31,7 +31,7 @@ struct ct_script_options {
     uint32_t size;       /* of this structure */
     uint32_t timeout_ms; /* how long a thread waits for an answer, or for the next work; 0: 1,000 */
     uint32_t spin_us; /* how long both sides look for news before they sleep; 0: 30; UINT32_MAX: they sleep at once */
-    uint32_t pad;
+    uint32_t sleeps;  /* 1: ct_script_wait sleeps at once; another thread looks for news, with ct_script_look */
 };
 
 /* Gets into a running process. Nothing is hooked afterwards, and the process runs. `options` may be NULL. On failure
@@ -256,6 +256,13 @@ int ct_script_registers(struct ct_script *s, int32_t tid, struct ct_script_reque
  * timeout_ms; 0: looks only; UINT32_MAX: for ever); CT_ERR_NOT_FOUND: ct_script_shut, or after CT_SCRIPT_GONE.
  * A request may be withdrawn before it is answered: its time limit is over. */
 int ct_script_wait(struct ct_script *s, uint32_t timeout_ms, struct ct_script_request *request);
+/* For one thread, which expects the next request soon: it looks for up to spin_us, and does not sleep. Meanwhile, and
+ * after it has got a request, a thread in ct_script_wait gets nothing and is not woken: whoever has got one looks again
+ * when it is handled, or calls ct_script_rest. 0; CT_ERR_TIMEOUT: none has come, and ct_script_wait gets the next one;
+ * CT_ERR_NOT_FOUND: as there. */
+int ct_script_look(struct ct_script *s, struct ct_script_request *request);
+/* The thread that has looked does not look again for now: ct_script_wait gets the next request. */
+void ct_script_rest(struct ct_script *s);
 /* Lets the thread go on. `changed`: the request, with registers changed in cpu; NULL: unchanged. Of a hook pc and sp
  * are ignored. CT_ERR_TIMEOUT: it went on already, and what was changed has no effect. CT_ERR_NOT_FOUND: the process
  * is gone, or the thread. */

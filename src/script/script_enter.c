@@ -191,7 +191,8 @@ static void open_shared(struct ct_script *s) {
     ct_clock_calibrate(&s->clock);
     s->shared = (struct ct_script_shared *)s->lane.extra;
     (void)ct_script_set_timeout(s, 0);
-    s->shared->spin_counts = o->spin_us == UINT32_MAX ? 0 : counts_of(s, o->spin_us ? o->spin_us : SPIN_US);
+    s->spin_counts = o->spin_us == UINT32_MAX ? 0 : counts_of(s, o->spin_us ? o->spin_us : SPIN_US);
+    s->shared->spin_counts = s->spin_counts;
     __atomic_store_n(&s->shared->open, 1, __ATOMIC_RELEASE);
 }
 

@@ -46,6 +46,7 @@ struct ct_script {
     struct ct_script_guest *guest; /* the recording beside which the script runs; NULL: none (script_guest.h) */
     struct ct_lane lane;
     struct ct_clock clock;
+    uint64_t spin_counts; /* of the CPU counter: as the agent has it, but the target cannot change it */
     struct ct_script_shared *shared;
     struct ct_script_plan *plans;
     size_t plan_count, plan_room;
@@ -125,7 +126,7 @@ bool ct_script_take(struct ct_script *s, uint32_t parent, struct ct_script_reque
 bool ct_script_begin_answer(struct ct_script_slot *slot, uint32_t word);
 /* CT_ERR_TIMEOUT: its thread has gone on. */
 int ct_script_end_answer(struct ct_script_slot *slot, uint32_t word, uint32_t state);
-/* Waits for news after `heard`, at most this long; spins first. */
+/* Waits for news about work after `heard`, at most this long; spins first. */
 void ct_script_await(struct ct_script *s, uint32_t heard, uint32_t timeout_ms);
 static inline uint32_t ct_script_heard(const struct ct_script *s) {
     return __atomic_load_n(&s->shared->bell, __ATOMIC_ACQUIRE);

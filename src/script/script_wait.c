@@ -113,51 +113,101 @@ static bool has_news(const struct ct_script *s, uint32_t heard) {
     return ct_script_heard(s) != heard;
 }
 
-void ct_script_await(struct ct_script *s, uint32_t heard, uint32_t timeout_ms) {
-    uint32_t ms = timeout_ms < LONGEST_MS ? timeout_ms : LONGEST_MS;
-    const struct timespec limit = {0, ms * 1000000L};
-    uint64_t since = ct_os_timestamp(), spin = s->shared->spin_counts;
-    while (ct_os_timestamp() - since < spin) {
+/* Until there are news after `heard`, or the time that began at `since` is over. */
+static bool spin(const struct ct_script *s, uint32_t heard, uint64_t since) {
+    while (ct_os_timestamp() - since < s->spin_counts) {
         if (has_news(s, heard))
-            return;
+            return true;
         ct_os_relax();
     }
-    __atomic_fetch_add(&s->shared->waiters, 1, __ATOMIC_SEQ_CST);
-    if (ms && !has_news(s, heard))
-        (void)syscall(SYS_futex, &s->shared->bell, FUTEX_WAIT, heard, &limit, NULL, 0);
-    __atomic_fetch_sub(&s->shared->waiters, 1, __ATOMIC_SEQ_CST);
+    return false;
 }
 
-static bool tell_end(struct ct_script *s, struct ct_script_request *request) {
+/* `asleep` counts those who do. */
+static void sleep_until_news(struct ct_script *s, uint32_t heard, uint32_t timeout_ms, uint32_t *asleep) {
+    uint32_t ms = timeout_ms < LONGEST_MS ? timeout_ms : LONGEST_MS;
+    const struct timespec limit = {0, ms * 1000000L};
+    __atomic_fetch_add(asleep, 1, __ATOMIC_SEQ_CST);
+    if (ms && !has_news(s, heard))
+        (void)syscall(SYS_futex, &s->shared->bell, FUTEX_WAIT, heard, &limit, NULL, 0);
+    __atomic_fetch_sub(asleep, 1, __ATOMIC_SEQ_CST);
+}
+
+void ct_script_await(struct ct_script *s, uint32_t heard, uint32_t timeout_ms) {
+    if (!spin(s, heard, ct_os_timestamp()))
+        sleep_until_news(s, heard, timeout_ms, &s->shared->callers);
+}
+
+static void fill_without_slot(const struct ct_script *s, uint32_t kind, struct ct_script_request *request) {
+    *request =
+        (struct ct_script_request){.slot = CT_SCRIPT_NO_SLOT, .parent = CT_SCRIPT_NO_SLOT, .kind = kind, .tid = s->pid};
+}
+
+static bool tell_end(struct ct_script *s) {
     pthread_mutex_lock(&s->slots);
     bool first = !s->told_gone;
     s->told_gone = true;
     pthread_mutex_unlock(&s->slots);
-    *request = (struct ct_script_request){
-        .slot = CT_SCRIPT_NO_SLOT, .parent = CT_SCRIPT_NO_SLOT, .kind = CT_SCRIPT_GONE, .tid = s->pid};
     return first;
+}
+
+static bool is_shut(const struct ct_script *s) {
+    return __atomic_load_n(&s->shut, __ATOMIC_ACQUIRE);
+}
+
+/* CT_ERR_TIMEOUT: there is nothing. */
+static int take_next(struct ct_script *s, struct ct_script_request *request) {
+    if (is_shut(s))
+        return CT_ERR_NOT_FOUND;
+    if (ct_script_is_gone(s)) {
+        fill_without_slot(s, CT_SCRIPT_GONE, request);
+        return tell_end(s) ? 0 : CT_ERR_NOT_FOUND;
+    }
+    if (ct_script_take(s, 0, request))
+        return 0;
+    if (!ct_script_has_events(s))
+        return CT_ERR_TIMEOUT;
+    fill_without_slot(s, CT_SCRIPT_EVENTS, request);
+    return 0;
+}
+
+/* Is what comes another thread's? The end is for all. */
+static bool is_attended(const struct ct_script *s) {
+    return __atomic_load_n(&s->shared->attended, __ATOMIC_SEQ_CST) && !is_shut(s) && !ct_script_is_gone(s);
 }
 
 int ct_script_wait(struct ct_script *s, uint32_t timeout_ms, struct ct_script_request *request) {
     uint64_t since = ct_clock_now();
     for (;;) {
-        if (__atomic_load_n(&s->shut, __ATOMIC_ACQUIRE))
-            return CT_ERR_NOT_FOUND;
         uint32_t heard = ct_script_heard(s);
-        if (ct_script_is_gone(s))
-            return tell_end(s, request) ? 0 : CT_ERR_NOT_FOUND;
-        if (ct_script_take(s, 0, request))
-            return 0;
-        if (ct_script_has_events(s)) {
-            *request = (struct ct_script_request){
-                .slot = CT_SCRIPT_NO_SLOT, .parent = CT_SCRIPT_NO_SLOT, .kind = CT_SCRIPT_EVENTS, .tid = s->pid};
-            return 0;
-        }
+        int status = is_attended(s) ? CT_ERR_TIMEOUT : take_next(s, request);
+        if (status != CT_ERR_TIMEOUT)
+            return status;
         uint64_t spent = (ct_clock_now() - since) / 1000000;
         if (timeout_ms != UINT32_MAX && spent >= timeout_ms)
             return CT_ERR_TIMEOUT;
-        ct_script_await(s, heard, timeout_ms == UINT32_MAX ? timeout_ms : (uint32_t)(timeout_ms - spent));
+        if (s->options.sleeps || !spin(s, heard, ct_os_timestamp()))
+            sleep_until_news(s, heard, timeout_ms == UINT32_MAX ? timeout_ms : (uint32_t)(timeout_ms - spent),
+                             &s->shared->waiters);
     }
+}
+
+void ct_script_rest(struct ct_script *s) {
+    __atomic_store_n(&s->shared->attended, 0, __ATOMIC_SEQ_CST);
+}
+
+int ct_script_look(struct ct_script *s, struct ct_script_request *request) {
+    uint64_t since = ct_os_timestamp();
+    uint32_t heard;
+    __atomic_store_n(&s->shared->attended, 1, __ATOMIC_SEQ_CST);
+    do {
+        heard = ct_script_heard(s);
+        int status = take_next(s, request);
+        if (status != CT_ERR_TIMEOUT)
+            return status;
+    } while (spin(s, heard, since));
+    ct_script_rest(s);
+    return take_next(s, request); /* who rang before that has woken nobody */
 }
 
 void ct_script_shut(struct ct_script *s) {

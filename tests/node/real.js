@@ -312,6 +312,26 @@ const cases = {
 
   beside: () => require('./beside').run({contrail, PATIENT, write, withSample, folder}),
 
+  /* Callbacks come one right after the other; timers have their turn all the same, and promises before the next. */
+  async turns() {
+    const script = write('turns', `let calls = 0, settled = 0, turns = 0, late = 0;
+      Interceptor.attach(Process.mainModule.getSymbolByName('step'), {onEnter() {
+        late += settled < calls++;
+        Promise.resolve().then(() => settled++);
+      }});
+      const turn = () => {
+        if (++turns < 20 || calls < 1000)
+          return setTimeout(turn, 1);
+        console.log('turns ' + turns + ', late promises ' + late);
+        Contrail.detach();
+      };
+      turn();`);
+    await withSample(['1000000', '0'], async (child) => {
+      const {stdout, stderr} = await attached(script, child.pid);
+      assert.match(stdout, /turns \d+, late promises 0/, stdout + stderr);
+    });
+  },
+
   /* Nothing is left: the mappings are the same before and after. */
   async same_maps() {
     const script = write('leave', `Interceptor.attach(Process.mainModule.getSymbolByName('price'), {onEnter() {}});

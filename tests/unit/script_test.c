@@ -241,6 +241,63 @@ static void tells_the_end(void **state) {
     fclose(t.from);
 }
 
+/* ---- a thread that looks for requests, beside the one that waits ---- */
+
+struct looker {
+    struct ct_script *script;
+    int looked; /* requests that it has got */
+    int stop;   /* it rests after the next one */
+};
+
+static void *look(void *arg) {
+    struct looker *k = arg;
+    struct ct_script_request r;
+    int status = CT_ERR_TIMEOUT;
+    while (!status || (status == CT_ERR_TIMEOUT && !__atomic_load_n(&k->stop, __ATOMIC_ACQUIRE))) {
+        status = ct_script_look(k->script, &r);
+        if (status || r.slot == CT_SCRIPT_NO_SLOT)
+            continue;
+        if (__atomic_load_n(&k->stop, __ATOMIC_ACQUIRE)) {
+            ct_script_rest(k->script);
+            status = CT_ERR_TIMEOUT;
+        }
+        __atomic_fetch_add(&k->looked, 1, __ATOMIC_RELEASE);
+        (void)ct_script_answer(k->script, &r, false);
+    }
+    return NULL;
+}
+
+static void looks_for_requests(void **state) {
+    const struct ct_script_options options = {
+        .size = sizeof options, .timeout_ms = 30000, .spin_us = 60000000, .sleeps = 1};
+    struct looker k = {NULL};
+    struct target t;
+    struct server v;
+    pthread_t thread;
+    char line[128];
+    (void)state;
+    start_target(&t);
+    begin_server(&v, &t, &options, plain);
+    hook(&v, t.add, CT_SCRIPT_ON_ENTER);
+    k.script = v.script;
+    pthread_create(&thread, NULL, look, &k);
+    while (!__atomic_load_n(&k.looked, __ATOMIC_ACQUIRE))
+        ask_line(&t, line, sizeof line, "add 1 2");
+    int waited = v.enters, looked = k.looked;
+    for (int i = 0; i < 20; i++)
+        ask_line(&t, line, sizeof line, "add 1 2");
+    assert_int_equal(v.enters, waited); /* all are the looking thread's ... */
+    assert_int_equal(k.looked, looked + 20);
+    __atomic_store_n(&k.stop, 1, __ATOMIC_RELEASE);
+    ask_line(&t, line, sizeof line, "add 1 2");
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 20; i++)
+        ask_line(&t, line, sizeof line, "add 1 2");
+    assert_int_equal(v.enters, waited + 20); /* ... until it rests */
+    end_server(&v);
+    end_target(&t);
+}
+
 /* ---- spawn ---- */
 
 static void changes_a_spawned_program(void **state) {
@@ -351,6 +408,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(serves_threads_and_signals),
         cmocka_unit_test(serves_a_program_that_forbids_calls),
         cmocka_unit_test(tells_the_end),
+        cmocka_unit_test(looks_for_requests),
         cmocka_unit_test(changes_a_spawned_program),
         cmocka_unit_test(outlives_the_script),
         cmocka_unit_test(uses_memory),

@@ -2,7 +2,8 @@
 /* Targets: getting in and out, and the thread that waits for requests. See target.h.
  *
  * The waiting thread takes a request, hands it to Node's thread, and waits for the next one: which of them are served,
- * and in which order, is Node's affair. */
+ * and in which order, is Node's affair. When Node's thread has served one it looks for the next by itself, and the
+ * waiting thread sleeps until nothing more comes. */
 #include "target.h"
 
 #include <errno.h>
@@ -103,15 +104,38 @@ static struct ct_node_request *take_request(struct ct_node_target *target) {
     return taken;
 }
 
-static void handle_next(struct ct_node_target *target) {
+static void handle(struct ct_node_target *target, const struct ct_script_request *request) {
+    target->calls++;
+    if (!ct_node_handle(target, request) && request->slot != CT_SCRIPT_NO_SLOT)
+        ct_script_answer(target->script, request, false);
+    target->calls--;
+}
+
+/* False: none was taken. */
+static bool handle_next(struct ct_node_target *target) {
     struct ct_node_request *taken = target->script ? take_request(target) : NULL;
     if (!taken)
-        return;
-    target->calls++;
-    if (!ct_node_handle(target, &taken->request) && taken->request.slot != CT_SCRIPT_NO_SLOT)
-        ct_script_answer(target->script, &taken->request, false);
-    target->calls--;
+        return false;
+    handle(target, &taken->request);
     free(taken);
+    return true;
+}
+
+/* look(target): handles one request; false: none has come for as long as Node's thread may look for one. After true it
+ * is called again soon: the waiting thread sleeps meanwhile. */
+static napi_value look(napi_env env, napi_callback_info info) {
+    struct ct_node_call call;
+    struct ct_script_request request;
+    ct_node_begin(&call, env, info);
+    struct ct_node_target *target = ct_node_take_target(&call);
+    if (call.failed)
+        return NULL;
+    bool handled = handle_next(target);
+    if (!handled && !ct_script_look(target->script, &request)) {
+        handle(target, &request);
+        handled = true;
+    }
+    return ct_node_bool(env, handled);
 }
 
 /* On Node's thread, once for each request: between them Node has its timers. Without an environment Node is ending. */
@@ -160,6 +184,7 @@ static napi_value pump(napi_env env, napi_callback_info info) {
     uint32_t ms = ct_node_take_u32(&call);
     if (call.failed)
         return NULL;
+    ct_script_rest(target->script);
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += ms / 1000 + (until.tv_nsec + ms % 1000 * 1000000L) / 1000000000L;
     until.tv_nsec = (until.tv_nsec + ms % 1000 * 1000000L) % 1000000000L;
@@ -266,7 +291,7 @@ static napi_value hold(napi_env env, struct ct_script *script) {
 }
 
 static struct ct_script_options take_options(struct ct_node_call *call) {
-    struct ct_script_options options = {.size = sizeof options};
+    struct ct_script_options options = {.size = sizeof options, .sleeps = 1};
     options.timeout_ms = ct_node_take_u32(call);
     options.spin_us = ct_node_take_u32(call);
     return options;
@@ -427,11 +452,17 @@ static napi_value state(napi_env env, napi_callback_info info) {
 
 void ct_node_add_target(napi_env env, napi_value exports) {
     const struct ct_node_function functions[] = {
-        {"attach", attach},    {"spawn", spawn},
-        {"start", start},      {"pump", pump},
-        {"resume", resume},    {"close", close_it},
-        {"state", state},      {"setTimeout", set_timeout},
-        {"error", last_error}, {"watchFaults", watch_faults},
+        {"attach", attach},
+        {"spawn", spawn},
+        {"start", start},
+        {"look", look},
+        {"pump", pump},
+        {"resume", resume},
+        {"close", close_it},
+        {"state", state},
+        {"setTimeout", set_timeout},
+        {"error", last_error},
+        {"watchFaults", watch_faults},
     };
     ct_node_add(env, exports, functions, CT_NODE_COUNT(functions));
     ct_node_add_lists(env, exports);

@@ -8,35 +8,47 @@ const {Struct} = require('./struct');
 
 const NO_SLOT = 0xffffffff;
 const PATIENCE_MS = 10000, PAUSE_MS = 10;
-const SLEEP_AT_ONCE = 0xffffffff;
+const SLEEP_AT_ONCE = 0xffffffff, SPIN_US = 30, LONGEST = 0x7fffffff;
 const ARCHES = {x64: 'x64', arm64: 'arm64'};
 
 const SYMBOL_LISTS = {exports: 0, imports: 1, symbols: 2};
+
+/* As the addon has it. */
+function timesOf({timeout = 1000, spin = SPIN_US}) {
+  for (const [name, value] of Object.entries({timeout, spin}))
+    if (!Number.isInteger(value) || value < 0 || value > LONGEST)
+      throw new TypeError(`${name} is a whole number, not ${String(value)}`);
+  return [timeout, spin || SLEEP_AT_ONCE];
+}
 
 class Target {
   #handle;
   #native;
   /* Requests that are being handled, the innermost last. */
   #requests = [];
+  #looks;
+  #isLooking = false;
+  #isClosed = false;
   /* Called before threads of the target go on, or do something. */
   beforeRunning = () => {};
 
-  constructor(handle, native = addon()) {
+  constructor(handle, {native = addon(), looks = true} = {}) {
     this.#handle = handle;
     this.#native = native;
+    this.#looks = looks;
     this.layout = native.layout;
     this.arch = ARCHES[process.arch];
     this.pageSize = 4096;
     this.pid = this.state().pid;
   }
 
-  static attach(pid, {timeout = 1000, spin = 0} = {}) {
-    return new Target(addon().attach(pid, timeout, spin === Infinity ? SLEEP_AT_ONCE : spin));
+  static attach(pid, options = {}) {
+    return new Target(addon().attach(pid, ...timesOf(options)), {looks: options.spin !== 0});
   }
 
-  static spawn(path, args, {env = null, timeout = 1000, spin = 0} = {}) {
+  static spawn(path, args, {env = null, ...options} = {}) {
     const variables = env && Object.entries(env).map(([name, value]) => `${name}=${value}`);
-    return new Target(addon().spawn(path, args, variables, timeout, spin));
+    return new Target(addon().spawn(path, args, variables, ...timesOf(options)), {looks: options.spin !== 0});
   }
 
   /* handler(request structure) */
@@ -48,7 +60,22 @@ class Target {
         handler(request);
       } finally {
         this.#requests.pop();
+        if (this.isIdle)
+          this.#lookSoon();
       }
+    });
+  }
+
+  /* A thread often calls again soon. So this one looks for the next request by itself for a moment, before it sleeps
+   * and has to be woken. Timers, promises and I/O have their turn between two requests. */
+  #lookSoon() {
+    if (this.#isLooking || !this.#looks || this.#isClosed)
+      return;
+    this.#isLooking = true;
+    setImmediate(() => {
+      this.#isLooking = false;
+      if (!this.#isClosed && this.#native.look(this.#handle))
+        this.#lookSoon();
     });
   }
 
@@ -78,6 +105,7 @@ class Target {
   }
 
   close() {
+    this.#isClosed = true;
     this.#native.close(this.#handle);
   }
 
