@@ -82,7 +82,7 @@ struct ct_stalker {
     struct stalk_range excluded[STALK_MAX_EXCLUDED]; /* the first is ours, the others are sorted by address */
     uint32_t excluded_count;
     struct stalk_map maps[STALK_MAX_MAPS];
-    uint32_t map_count, map_turn; /* how many there are; how often they were read or forgotten */
+    uint32_t map_count, map_turn;                      /* how many there are; how often they were read or forgotten */
     struct stalk_range constants[STALK_MAX_CONSTANTS]; /* of files, private, and only readable: as far as is known */
     uint32_t constant_count;
     bool constants_old; /* mappings were protected since: there may be more */
