@@ -38,9 +38,9 @@ static int64_t make_call(struct stalk_thread *t) {
 
 /* ---- memory ---- */
 
-static bool touches_code(const struct ct_stalker *s, uint64_t start, uint64_t end) {
+static bool touches_code(const struct ct_stalker *s, struct stalk_range range) {
     for (uint32_t i = 0; i < s->map_count; i++)
-        if (s->maps[i].start < end && start < s->maps[i].end)
+        if (s->maps[i].start < range.end && range.start < s->maps[i].end)
             return true;
     return false;
 }
@@ -52,46 +52,93 @@ static bool takes_place(const struct stalk_thread *t) {
            (r[CALL_NUMBER] == __NR_mmap && r[ARG3] & MAP_FIXED);
 }
 
+/* The pages of what a call names; none, if its size is 0. */
+static struct stalk_range pages(uint64_t start, uint64_t size) {
+    uint64_t end = (start + size + CT_PAGE_SIZE - 1) & ~(uint64_t)(CT_PAGE_SIZE - 1);
+    return (struct stalk_range){start, !size ? start : end > start ? end : ~0ull};
+}
+
+/* What a call changes: where something was, and where it is moved to. */
+struct change {
+    struct stalk_range at, to;
+};
+
+/* `result`: of the call, or, before it, what it asks for. */
+static struct change change_of(const uint64_t *r, uint64_t result) {
+    struct change c = {pages(r[ARG0], r[ARG1]), {0, 0}};
+    if (r[CALL_NUMBER] == __NR_mmap)
+        c.at = pages(result, r[ARG1]);
+    if (r[CALL_NUMBER] == __NR_mremap)
+        c.to = pages(result, r[ARG2]);
+    return c;
+}
+
+static struct change change_asked_for(const uint64_t *r) {
+    bool moves = r[CALL_NUMBER] == __NR_mremap && r[ARG3] & MREMAP_FIXED;
+    return change_of(r, moves ? r[ARG4] : r[ARG0]);
+}
+
+/* May a call that has failed have changed something? Of several mappings perhaps the first ones. */
+static bool failed_midway(const struct stalk_thread *t, int64_t result) {
+    uint64_t number = t->area->gpr[CALL_NUMBER];
+    return result != -EINVAL && (number == __NR_mprotect || number == __NR_pkey_mprotect || takes_place(t));
+}
+
 /* Gives up what was made of a range that a call has changed. `turn`: that of the list of mappings before the call. If
  * another thread has read them again since, what was there is in no list any more. False: there was nothing. */
-static bool give_up(struct ct_stalker *s, uint64_t start, uint64_t end, uint32_t turn) {
-    bool known = touches_code(s, start, end) || ct_stalk_touches_constants(s, start, end);
-    s->constants_old = true;
+static bool give_up(struct ct_stalker *s, struct stalk_range range, uint32_t turn) {
+    if (range.start == range.end)
+        return false;
+    bool known = touches_code(s, range) || ct_stalk_touches_constants(s, range.start, range.end);
     if (!known && s->map_turn == turn)
         return false;
     for (struct stalk_cache *c = s->caches; c; c = c->next)
-        ct_stalk_invalidate_range(c, start, end);
-    if (known)
-        ct_stalk_forget_maps(s);
+        ct_stalk_invalidate_range(c, range.start, range.end);
     return true;
+}
+
+static bool give_up_all(struct ct_stalker *s, const struct change *c, uint32_t turn) {
+    bool some = give_up(s, c->at, turn), more = give_up(s, c->to, turn);
+    s->constants_old = true;
+    if (some || more)
+        ct_stalk_forget_maps(s);
+    return some || more;
+}
+
+static void report_unmapped(const struct ct_stalker *s, const struct change *c) {
+    s->family->unmapped(c->at.start, c->at.end);
+    if (c->to.start < c->to.end)
+        s->family->unmapped(c->to.start, c->to.end);
 }
 
 /* Code that was unmapped, replaced or protected differently is no longer what was translated. */
 static uint64_t change_memory(struct stalk_thread *t) {
     struct ct_stalker *s = t->stalker;
-    uint64_t number = t->area->gpr[CALL_NUMBER], next = next_of(t);
-    uint64_t start = t->area->gpr[ARG0], size = t->area->gpr[ARG1];
+    uint64_t next = next_of(t);
+    struct change change = change_asked_for(t->area->gpr);
     ct_stalk_lock(s);
     ct_stalk_know_maps(s); /* as they are before the call */
     uint32_t turn = s->map_turn;
-    bool unmaps = s->family && takes_place(t) && touches_code(s, start, start + size);
+    bool unmaps = s->family && takes_place(t) && (touches_code(s, change.at) || touches_code(s, change.to));
     ct_stalk_unlock(s);
     if (unmaps && !ct_stalk_is_vforked(t)) { /* report calls of the old code before new code is there */
         ct_stalk_events_drain(t, true);
         ct_stalk_events_drain_others(t, false);
     }
     int64_t result = make_call(t);
-    if (unmaps && !failed(result))
-        s->family->unmapped(start, start + size);
-    if (number == __NR_mmap)
-        start = (uint64_t)result;
+    bool done = !failed(result);
+    if (done)
+        change = change_of(t->area->gpr, (uint64_t)result);
+    if (unmaps && done)
+        report_unmapped(s, &change);
+    bool changed = done || failed_midway(t, result);
     uint64_t code = finish_call(t, result);
-    if (failed(result) || size == 0)
+    if (!changed)
         return code;
     ct_stalk_lock(s);
     struct stalk_entry *e = NULL;
     int status;
-    if (give_up(s, start, start + size, turn) && (e = ct_stalk_obtain(t, next, &status)))
+    if (give_up_all(s, &change, turn) && (e = ct_stalk_obtain(t, next, &status)))
         set_clobbered(t->area, next);
     ct_stalk_unlock(s);
     return e ? e->code : code;

@@ -5,15 +5,16 @@
 
 #include <pthread.h>
 
-enum { PAGE = 4096, JUMPS = 0, CALLS = 64, LEAVES = 256, STEP = 32, TARGETS = 4, ROUNDS = 200 };
+enum { PAGE = 4096, JUMPS = 0, CALLS = 64, LEAVES = 256, STEP = 32, TARGETS = 4 };
+enum { WORD = 64, ROUNDS = 200 }; /* where the word is in its page */
 typedef int code_function(void);
 
-static uint8_t *code; /* a page of code, then the page with the word */
+static uint8_t *code; /* a page of code, then the page with the word, then one that nobody uses */
 static struct ct_stalker *stalker;
 static sigjmp_buf away;
 
 static uint64_t *word(void) {
-    return (uint64_t *)(void *)(code + PAGE);
+    return (uint64_t *)(void *)(code + PAGE + WORD);
 }
 
 static int call(unsigned at) {
@@ -33,7 +34,7 @@ static bool leads_to(int n) {
 }
 
 static void put_branch(unsigned at, const uint8_t *opcode, unsigned size) {
-    uint32_t rel = PAGE - (at + size + 4);
+    uint32_t rel = PAGE + WORD - (at + size + 4);
     memcpy(code + at, opcode, size);
     memcpy(code + at + size, &rel, 4);
 }
@@ -57,7 +58,7 @@ static void protect(int protection) {
 
 static int set_up(void **state) {
     (void)state;
-    code = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    code = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (code == MAP_FAILED)
         return -1;
     put_branch(JUMPS, (const uint8_t[]){0xff, 0x25}, 2);        /* jmp [word] */
@@ -72,7 +73,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     (void)state;
-    munmap(code, 2 * PAGE);
+    munmap(code, 3 * PAGE);
     return ct_stalker_destroy(stalker);
 }
 
@@ -146,7 +147,7 @@ static void test_replaced(void **state) {
     int files[2] = {make_file(), make_file()}, wrong = 0;
     for (int i = 0; i < 2; i++) {
         uint64_t target = leaf(i + 1);
-        assert_int_equal(pwrite(files[i], &target, sizeof target, 0), sizeof target);
+        assert_int_equal(pwrite(files[i], &target, sizeof target, WORD), sizeof target);
     }
     map_word(MAP_PRIVATE, files[0]);
     protect(PROT_READ);
@@ -186,11 +187,11 @@ static void test_replaced_beside_others(void **state) {
     int files[2] = {make_file(), make_file()}, wrong = 0;
     uint64_t targets[2] = {leaf(1), leaf(2)}, own_target = leaf(0);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(pwrite(files[i], &targets[i], sizeof *targets, 0), sizeof *targets);
+        assert_int_equal(pwrite(files[i], &targets[i], sizeof *targets, WORD), sizeof *targets);
     uint8_t *own = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(own, MAP_FAILED);
     memcpy(own, code, LEAVES);
-    memcpy(own + PAGE, &own_target, sizeof own_target);
+    memcpy(own + PAGE + WORD, &own_target, sizeof own_target);
     assert_int_equal(mprotect(own, PAGE, PROT_READ | PROT_EXEC), 0);
     map_word(MAP_PRIVATE, files[0]);
     protect(PROT_READ);
@@ -283,7 +284,7 @@ static void test_not_constant(void **state) {
     uint64_t *other = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     follow();
     for (int i = 0; i < ROUNDS; i++) {
-        *other = leaf(i % TARGETS);
+        other[WORD / sizeof *other] = leaf(i % TARGETS);
         wrong += !leads_to(i % TARGETS);
     }
     unfollow();
@@ -314,11 +315,64 @@ static void test_unmapped(void **state) {
     if (sigsetjmp(away, 1) == 0)
         (void)call(JUMPS);
     else
-        right += fault_at == code + PAGE;
+        right += fault_at == code + PAGE + WORD;
     unfollow();
     sigaction(SIGSEGV, &before, NULL);
     close(file);
     assert_int_equal(right, 2);
+}
+
+/* Calls that name less than a page, or more than is there, change all of the page. */
+static void test_other_sizes(void **state) {
+    (void)state;
+    static const size_t sizes[] = {1, 2 * PAGE};
+    int file = make_file(), wrong = 0;
+    for (int i = 0; i < 2; i++) {
+        map_word(MAP_PRIVATE, file);
+        protect(PROT_READ);
+        follow();
+        wrong += !leads_to(0);
+        wrong += i && munmap(code + 2 * PAGE, PAGE);
+        wrong += mprotect(code + PAGE, sizes[i], PROT_READ | PROT_WRITE) != (i ? -1 : 0);
+        *word() = leaf(1);
+        wrong += !leads_to(1);
+        unfollow();
+    }
+    close(file);
+    assert_int_equal(wrong, 0);
+}
+
+/* Another page is moved to its place. */
+static void test_moved_over(void **state) {
+    (void)state;
+    int file = make_file(), wrong = 0;
+    map_word(MAP_PRIVATE, file);
+    protect(PROT_READ);
+    uint64_t *other = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    other[WORD / sizeof *other] = leaf(1);
+    follow();
+    wrong += !leads_to(0);
+    wrong += mremap(other, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, code + PAGE) != code + PAGE;
+    wrong += !leads_to(1);
+    unfollow();
+    close(file);
+    assert_int_equal(wrong, 0);
+}
+
+/* Code is replaced, too. */
+static void test_code_moved_over(void **state) {
+    (void)state;
+    int wrong = 0;
+    uint8_t *other = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    put_leaf(other + LEAVES, 7);
+    assert_int_equal(mprotect(other, PAGE, PROT_READ | PROT_EXEC), 0);
+    follow();
+    for (int i = 0; i < 4; i++)
+        wrong += call(LEAVES) != 0;
+    wrong += mremap(other, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, code) != code;
+    wrong += call(LEAVES) != 7;
+    unfollow();
+    assert_int_equal(wrong, 0);
 }
 
 int main(void) {
@@ -331,6 +385,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_excluded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_not_constant, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unmapped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_other_sizes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_moved_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_code_moved_over, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
