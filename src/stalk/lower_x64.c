@@ -350,14 +350,27 @@ static void emit_inline_jump(struct stalk_build *b) {
     ct_lower_jump(b, 0, b->end_kind);
 }
 
+/* Is there nothing of the program's before it in the fragment, except for a landing pad? */
+static bool comes_first(const struct stalk_build *b, const struct stalk_insn *insn) {
+    enum { FAR = 16 };
+    uint64_t size = insn->address - b->start;
+    struct ct_x64_insn x;
+    for (uint64_t at = 0; at < size; at += x.length)
+        if (size > FAR || ct_x64_decode(insn->bytes - size + at, size - at, &x) ||
+            (x.kind != CT_INSN_NOP && x.kind != CT_INSN_LANDING))
+            return false;
+    return !b->callouts && !b->cache->transformer.transform;
+}
+
 /* Does the branch go where a word says that only a system call can change? Linkage tables are like that once they are
- * complete. Excluded code makes calls that nobody sees, so nothing is constant beside it. A fragment relies on one
- * word. */
+ * complete. Excluded code makes calls that nobody sees, so nothing is constant beside it. Before the branch there is
+ * nothing in which the thread could wait for another one, or see that it has changed the word: who is in the fragment
+ * when it is given up goes where the word led. */
 static bool has_constant_target(struct stalk_build *b, const struct stalk_insn *insn, uint64_t *target) {
     const struct ct_x64_insn *x = &insn->x64;
     const uint8_t other = CT_X64_SEG_FS | CT_X64_SEG_GS | CT_X64_ADDRSIZE;
-    if (!x->rip_relative || x->prefixes & other || b->shadow_size || b->constant ||
-        ct_stalk_has_excluded(b->cache->stalker))
+    if (!x->rip_relative || x->prefixes & other || b->shadow_size || ct_stalk_has_excluded(b->cache->stalker) ||
+        !comes_first(b, insn))
         return false;
     uint64_t word = ct_x64_rip_address(x, insn->address);
     if (!ct_stalk_constant(b->cache->stalker, word) || ct_os_peek(word, target, sizeof *target))

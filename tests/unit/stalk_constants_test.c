@@ -4,10 +4,12 @@
 #include "stalk_util.h"
 
 #include <pthread.h>
+#include <sched.h>
 
-enum { PAGE = 4096, JUMPS = 0, CALLS = 64, LEAVES = 256, STEP = 32, TARGETS = 4 };
-enum { WORD = 64, ROUNDS = 200 }; /* where the word is in its page */
+enum { PAGE = 4096, JUMPS = 0, CALLS = 64, READS = 128, SPINS = 192, LEAVES = 256, STEP = 32, TARGETS = 4 };
+enum { WORD = 64, BRANCH = 3, ROUNDS = 200 }; /* where the word is in its page, and the branch in CALLS */
 typedef int code_function(void);
+typedef int waiting_function(uint64_t what);
 
 static uint8_t *code; /* a page of code, then the page with the word, then one that nobody uses */
 static struct ct_stalker *stalker;
@@ -56,14 +58,23 @@ static void protect(int protection) {
     assert_int_equal(mprotect(code + PAGE, PAGE, protection), 0);
 }
 
+/* push rax; read(argument, rsp - 8, 1); call [word] */
+static const uint8_t read_and_call[] = {0x50, 0x31, 0xc0, 0x48, 0x8d, 0x74, 0x24, 0xf8, 0xba,
+                                        1,    0,    0,    0,    0x0f, 0x05, 0xff, 0x15};
+/* 1: pause; cmp dword [argument], 0; je 1b; jmp [word] */
+static const uint8_t spin_and_jump[] = {0xf3, 0x90, 0x83, 0x3f, 0, 0x74, 0xf9, 0xff, 0x25};
+
 static int set_up(void **state) {
     (void)state;
     code = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (code == MAP_FAILED)
         return -1;
-    put_branch(JUMPS, (const uint8_t[]){0xff, 0x25}, 2);        /* jmp [word] */
-    put_branch(CALLS, (const uint8_t[]){0x50, 0xff, 0x15}, 3);  /* push rax; call [word] */
-    memcpy(code + CALLS + 7, (const uint8_t[]){0x5a, 0xc3}, 2); /* pop rdx; ret */
+    put_branch(JUMPS, (const uint8_t[]){0xff, 0x25}, 2);                /* jmp [word] */
+    put_branch(CALLS, (const uint8_t[]){0x50, 0xeb, 0, 0xff, 0x15}, 5); /* push rax; jmp; call [word] */
+    memcpy(code + CALLS + 9, (const uint8_t[]){0x5a, 0xc3}, 2);         /* pop rdx; ret */
+    put_branch(READS, read_and_call, sizeof read_and_call);
+    memcpy(code + READS + sizeof read_and_call + 4, (const uint8_t[]){0x5a, 0xc3}, 2);
+    put_branch(SPINS, spin_and_jump, sizeof spin_and_jump);
     for (int n = 0; n < TARGETS; n++)
         put_leaf(code + LEAVES + n * STEP, n);
     assert_int_equal(mprotect(code, PAGE, PROT_READ | PROT_EXEC), 0);
@@ -108,7 +119,7 @@ static void test_direct(void **state) {
         protect(writable ? PROT_READ | PROT_WRITE : PROT_READ);
         uint64_t before = indirect_ends();
         assert_int_equal(ct_stalker_invalidate(stalker, (uint64_t)code + JUMPS), 0);
-        assert_int_equal(ct_stalker_invalidate(stalker, (uint64_t)code + CALLS), 0);
+        assert_int_equal(ct_stalker_invalidate(stalker, (uint64_t)code + CALLS + BRANCH), 0);
         follow();
         bool right = leads_to(0);
         unfollow();
@@ -202,7 +213,7 @@ static void test_replaced_beside_others(void **state) {
     for (int i = 0; i < TIMES; i++) {
         (void)mmap(code + PAGE, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, files[i % 2], 0);
         (void)ct_stalker_invalidate(stalker, (uint64_t)code + JUMPS);
-        (void)ct_stalker_invalidate(stalker, (uint64_t)code + CALLS);
+        (void)ct_stalker_invalidate(stalker, (uint64_t)code + CALLS + BRANCH);
         wrong += !leads_to(i % 2 + 1); /* direct again */
         protect(PROT_READ | PROT_WRITE);
         *word() = leaf(3);
@@ -375,6 +386,78 @@ static void test_code_moved_over(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* A thread is in the block that ends with the branch while another one changes the word. */
+struct waiting {
+    unsigned at;
+    uint64_t what;
+    int result;
+};
+
+static void *wait_and_branch(void *arg) {
+    struct waiting *w = arg;
+    uint8_t *address = code + w->at;
+    waiting_function *f;
+    memcpy(&f, &address, sizeof f);
+    follow();
+    w->result = f(w->what);
+    unfollow();
+    return NULL;
+}
+
+static void change_word(void) {
+    protect(PROT_READ | PROT_WRITE);
+    *word() = leaf(1);
+    protect(PROT_READ);
+}
+
+static void test_changed_while_waiting(void **state) {
+    (void)state;
+    int file = make_file(), wrong = 0, ends[2];
+    map_word(MAP_PRIVATE, file);
+    protect(PROT_READ);
+    assert_int_equal(pipe(ends), 0);
+    struct waiting w = {READS, (uint64_t)ends[0], -1};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, wait_and_branch, &w), 0);
+    usleep(100000);
+    follow();
+    change_word();
+    wrong += write(ends[1], "x", 1) != 1;
+    unfollow();
+    pthread_join(thread, NULL);
+    close(ends[0]);
+    close(ends[1]);
+    close(file);
+    assert_int_equal(w.result, 1);
+    assert_int_equal(wrong, 0);
+}
+
+/* On one processor it is mostly between `pause` and the look at what it waits for. */
+static void test_changed_while_spinning(void **state) {
+    (void)state;
+    int file = make_file();
+    volatile int flag = 0;
+    cpu_set_t before, one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)sched_getcpu(), &one);
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    (void)sched_setaffinity(0, sizeof one, &one);
+    map_word(MAP_PRIVATE, file);
+    protect(PROT_READ);
+    struct waiting w = {SPINS, (uint64_t)&flag, -1};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, wait_and_branch, &w), 0);
+    usleep(20000);
+    follow();
+    change_word();
+    flag = 1;
+    unfollow();
+    pthread_join(thread, NULL);
+    (void)sched_setaffinity(0, sizeof before, &before);
+    close(file);
+    assert_int_equal(w.result, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_direct, set_up, tear_down),
@@ -388,6 +471,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_other_sizes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_moved_over, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_code_moved_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_changed_while_waiting, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_changed_while_spinning, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
