@@ -127,10 +127,11 @@ static int parse(long fd, int (*each)(void *arg, const struct ct_os_map *map), v
     }
 }
 
+/* The list of the process itself is empty once its first thread has ended: the others have lists of their own. */
 int ct_os_each_map(int (*each)(void *arg, const struct ct_os_map *map), void *arg) {
     if (ct_os_is_silent())
         return CT_ERR_UNSUPPORTED;
-    long fd = sys_open("/proc/self/maps", O_RDONLY);
+    long fd = sys_open("/proc/thread-self/maps", O_RDONLY);
     if (failed(fd))
         return status_of(fd);
     int result = parse(fd, each, arg);
