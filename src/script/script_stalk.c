@@ -123,6 +123,11 @@ static int try_once(struct ct_script *s, const struct attempt *a) {
     return status;
 }
 
+/* Longer and longer: on a busy machine a thread that holds the Stalker's lock may get no turn for milliseconds. */
+static void nap(int tries) {
+    usleep(NAP_US * (1 + (unsigned)tries / 10));
+}
+
 /* Not while a thread waits for our answer with the Stalker's lock. */
 static bool may_try_again(struct ct_script *s) {
     const struct ct_script_stalk *stalk = shared_of(s);
@@ -134,7 +139,7 @@ static bool may_try_again(struct ct_script *s) {
 static int attempt(struct ct_script *s, const struct attempt *a) {
     int status = try_once(s, a);
     for (int tries = 1; status == CT_ERR_BUSY && tries < TRIES && may_try_again(s); tries++) {
-        usleep(NAP_US);
+        nap(tries);
         status = try_once(s, a);
     }
     return status == CT_ERR_BUSY ? ct_script_fail(s, status, "a thread of the program must go on first; try again")
@@ -158,7 +163,7 @@ static int follow_waiting(struct ct_script *s, const struct ct_script_request *r
     int status = CT_ERR_BUSY;
     for (int tries = 0; status == CT_ERR_BUSY && tries < TRIES && (!tries || may_try_again(s)); tries++) {
         if (tries)
-            usleep(NAP_US);
+            nap(tries);
         status = ct_script_run(s, request, &call, NULL, NULL);
         status = status ? status : ct_inject_said((int32_t)call.result);
     }
@@ -195,7 +200,7 @@ static int let_go(struct ct_script *s, int32_t tid) {
     for (int tries = 0;
          tries < LEAVE_TRIES && ((status == CT_ERR_BUSY && may_try_again(s)) || (!status && shared_of(s)->inside));
          tries++) {
-        usleep(NAP_US);
+        nap(tries);
         status = try_once(s, &a);
     }
     return status == CT_ERR_NOT_FOUND ? 0
