@@ -107,17 +107,18 @@ static inline __attribute__((always_inline)) size_t put_shapes(const struct run 
     struct ct_drain_shapes s = {c->codes,     c->expected, run->t->stack + (run->t->depth - run->t->unknown - start),
                                 c->shape,     start,       start,
                                 c->after_call};
+    const uint64_t step = numbered ? NUMBER_STEP : 0;
     size_t done = 0, many = 0, n;
     do {
-        n = ct_drain_put_shapes(&s, events + done, count - done, number, numbered ? NUMBER_STEP : 0);
+        n = ct_drain_put_shapes(&s, events + done, count - done, number, step);
         many += n;
         done += n;
-        number += n * NUMBER_STEP;
+        number += n * step;
         size_t few = many ? CT_DRAIN_SHAPES : count;
         few = few < count - done ? few : count - done;
         n = put_few(run, &s, events + done, few, number, numbered);
         done += n;
-        number += n * NUMBER_STEP;
+        number += n * step;
         if (n < few)
             break;
     } while (done < count);

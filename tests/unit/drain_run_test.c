@@ -234,6 +234,32 @@ static void void_events_end_no_call(void **unused) {
     end_side(&slow);
 }
 
+/* Eight events after a run without numbers have one, and all the same: what a program never sends. */
+static void numbers_do_not_begin_in_a_run(void **unused) {
+    (void)unused;
+    enum { WARM = 200, RUN = 16, COUNT = WARM + RUN + 8, NEW = 1 };
+    struct ct_event events[COUNT];
+    struct side fast, slow;
+    for (uint32_t i = 0; i < HOOKS; i++)
+        function_ids[i] = i + 1;
+    for (uint32_t i = 0; i < COUNT; i++)
+        events[i] = (struct ct_event){test_clock.newest.counter + i, 0, i % 2 ? CT_EVENT_RETURN : CT_EVENT_CALL};
+    events[WARM + RUN - 2].hook = events[WARM + RUN - 1].hook = NEW; /* done one by one, with what is around it */
+    for (uint32_t i = WARM + RUN; i < COUNT; i++)
+        events[i].kind += RUN * CT_TAG_STEP;
+    start_side(&fast, false, true);
+    start_side(&slow, true, true);
+    take_events(&fast, events, WARM);
+    take_events(&fast, events + WARM, COUNT - WARM);
+    take_events(&slow, events, COUNT);
+    assert_same(&fast, &slow);
+    end_block(&fast);
+    end_block(&slow);
+    assert_memory_equal(fast.out, slow.out, slow.count * sizeof *slow.out);
+    end_side(&fast);
+    end_side(&slow);
+}
+
 /* ---- many at once ---- */
 
 #ifdef __x86_64__
@@ -363,6 +389,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packs_what_the_long_way_packs),
         cmocka_unit_test(void_events_end_no_call),
+        cmocka_unit_test(numbers_do_not_begin_in_a_run),
 #ifdef __x86_64__
         cmocka_unit_test(groups_are_taken),
         cmocka_unit_test(other_groups_are_left),
