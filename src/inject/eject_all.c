@@ -15,9 +15,9 @@
 int ct_eject_all(struct ct_ejection *e, const struct ct_eject_turns *turns, uint64_t limit_ns, bool *clean) {
     uint64_t begin = ct_clock_now();
     *clean = false;
-    /* If it fails, the hooks are removed all the same; the agent's memory stays. */
+    /* If it fails, the hooks are removed all the same, unless the process runs; the agent's memory stays. */
     int status = ct_eject_followed(e, turns, begin + limit_ns);
-    if (status != CT_ERR_TIMEOUT)
+    if (status != CT_ERR_TIMEOUT && ct_remote_is_stopped(e->remote))
         status = ct_eject_hooks(e);
     for (int tries = 0; !status && tries < TRIES && ct_clock_now() - begin < limit_ns; tries++) {
         status = ct_eject_settle(e, clean);
