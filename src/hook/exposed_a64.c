@@ -91,8 +91,17 @@ static bool is_open(const struct ct_shadow *e) {
     return ct_shadow_is_frame(e) && !ct_shadow_in_flight(e);
 }
 
+/* Do slots become higher from entry to entry? Frames of a handler on a stack of its own are with those of the stack
+ * that it has interrupted if it came in the middle of a stub. */
+static bool is_sorted(struct ct_block *b) {
+    const struct ct_shadow *first = b->base + 1, *last = b->top - 1;
+    while (last > first && !ct_shadow_is_frame(last))
+        last--;
+    return b->stacks->settled == 1 && (last <= first || ct_shadow_same_stack(b, first->slot, last->slot));
+}
+
 static bool begin_search(struct search *s, struct ct_block *b) {
-    *s = (struct search){.block = b, .low = UINT64_MAX, .near = b->top - 1, .sorted = b->stacks->settled == 1};
+    *s = (struct search){.block = b, .low = UINT64_MAX, .near = b->top - 1, .sorted = is_sorted(b)};
     for (struct ct_shadow *e = b->top - 1; e > b->base; e--, b->stacks->steps++) {
         if (!is_open(e))
             continue;
@@ -111,7 +120,8 @@ static struct ct_shadow *find_frame(struct search *s, uint64_t place, uint64_t r
     while (s->sorted && s->near > b->base && ct_shadow_place(s->near) + 8 <= place)
         s->near--;
     for (struct ct_shadow *e = s->near; e > b->base; e--, b->stacks->steps++)
-        if (is_open(e) && e->slot + 8 > place && ct_shadow_resume(e) == resume)
+        if (is_open(e) && e->slot + 8 > place && ct_shadow_resume(e) == resume &&
+            ct_shadow_same_stack(b, e->slot, place))
             return e;
     return NULL;
 }
@@ -171,25 +181,27 @@ static uint64_t search_end(struct ct_block *b, uint64_t sp, uint64_t high) {
     return high && high < end ? high : end;
 }
 
-/* A handler on a stack of its own: where the code goes on that it has interrupted. 0: not found. */
-static uint64_t interrupted_sp(uint64_t sp) {
+/* Where the code goes on that the handlers on this stack have interrupted. 0: not found. */
+static uint64_t interrupted_sp(uint64_t sp, uint64_t end) {
     struct ct_os_signal_frame frame;
-    uint64_t low, high;
-    if (!ct_os_on_signal_stack(&low, &high) || sp < low || sp >= high)
-        return 0;
-    for (uint64_t at = (sp + 15) & ~15ull; at + 16 <= high; at += 16)
-        if (ct_os_signal_frame_at(at, high, &frame))
+    for (uint64_t at = (sp + 15) & ~15ull; at + 16 <= end; at += 16)
+        if (ct_os_signal_frame_at(at, end, &frame) && (frame.sp < sp || frame.sp >= end))
             return frame.sp;
     return 0;
 }
 
+/* A handler on a stack of its own: all of it is searched, because the kernel's frame has registers of the code that was
+ * interrupted. Then the search goes on where that code was. */
 void ct_exposed_put(struct ct_block *b, uint64_t sp, uint64_t high) {
-    search_range(b, sp, search_end(b, sp, high));
-    if (high || ct_shadow_at_home(b, sp))
-        return;
-    sp = interrupted_sp(sp);
-    if (sp && ct_shadow_at_home(b, sp))
+    uint64_t low, end;
+    if (high || ct_shadow_at_home(b, sp) || !ct_os_on_signal_stack(&low, &end) || sp < low || sp >= end) {
         search_range(b, sp, search_end(b, sp, high));
+        return;
+    }
+    search_range(b, sp, end);
+    sp = interrupted_sp(sp, end);
+    if (sp && ct_shadow_at_home(b, sp))
+        search_range(b, sp, search_end(b, sp, 0));
 }
 
 /* Is the address in one of these words? */
@@ -218,20 +230,20 @@ enum ct_frame_look ct_exposed_look(struct ct_block *b, const struct ct_shadow *e
 
 /* ---- back ---- */
 
-/* Is the frame still open? Otherwise nobody would take its return. Entries from `e` down are looked at, which is moved
- * along if the array is sorted. */
-static bool is_frame_open(const struct ct_block *b, const struct ct_exposed *x, struct ct_shadow **near) {
-    bool sorted = b->stacks->settled == 1;
-    while (sorted && *near > b->base && ct_shadow_place(*near) < x->slot)
-        --*near;
-    for (struct ct_shadow *e = *near; e > b->base && !(sorted && is_open(e) && e->slot > x->slot); e--)
+/* Is the frame still open? Otherwise nobody would take its return. Entries from `near` down are looked at, which is
+ * moved along if the array is sorted. */
+static bool is_frame_open(struct search *s, const struct ct_exposed *x) {
+    const struct ct_shadow *base = s->block->base;
+    while (s->sorted && s->near > base && ct_shadow_place(s->near) < x->slot)
+        s->near--;
+    for (struct ct_shadow *e = s->near; e > base && !(s->sorted && is_open(e) && e->slot > x->slot); e--)
         if (e->slot == x->slot)
             return true;
     return false;
 }
 
-static void put_back(const struct ct_block *b, const struct ct_exposed *x, struct ct_shadow **near) {
-    if (*x->place == x->now && is_frame_open(b, x, near))
+static void put_back(struct search *s, const struct ct_exposed *x) {
+    if (*x->place == x->now && is_frame_open(s, x))
         *x->place = x->was;
 }
 
@@ -241,7 +253,7 @@ static bool is_bare(const struct ct_block *b, const struct ct_exposed *x) {
 
 /* What is below `sp` on its stack is dead. */
 void ct_exposed_take(struct ct_block *b, uint64_t sp, uint64_t high, const struct ct_hook_walk *present) {
-    struct ct_shadow *near = b->top - 1;
+    struct search s = {.block = b, .near = b->top - 1, .sorted = is_sorted(b)};
     struct ct_exposed *kept = b->exposed + b->exposed_count, *end = kept;
     for (struct ct_exposed *x = end; x-- > b->exposed; b->stacks->steps++) {
         if (is_bare(b, x)) {
@@ -254,7 +266,7 @@ void ct_exposed_take(struct ct_block *b, uint64_t sp, uint64_t high, const struc
         if (x->slot < sp || (high && x->slot >= high) || ct_exposed_is_walked(b, x->slot, present))
             *--kept = *x;
         else
-            put_back(b, x, &near);
+            put_back(&s, x);
     }
     b->exposed_count = (uint32_t)(end - kept);
     for (uint32_t i = 0; i < b->exposed_count; i++)
@@ -262,7 +274,8 @@ void ct_exposed_take(struct ct_block *b, uint64_t sp, uint64_t high, const struc
 }
 
 struct ct_shadow *ct_exposed_take_some(struct ct_block *b, struct ct_shadow *end, uint32_t count, uint64_t sp) {
-    struct ct_shadow *e = end - 1, *near = b->top - 1;
+    struct search s = {.block = b, .near = b->top - 1, .sorted = is_sorted(b)};
+    struct ct_shadow *e = end - 1;
     uint64_t last = 0;
     for (; e > b->base && (count || e->slot == last); e--, b->stacks->steps++) {
         if (!is_open(e) || e->slot < sp || e->slot == last)
@@ -275,7 +288,7 @@ struct ct_shadow *ct_exposed_take_some(struct ct_block *b, struct ct_shadow *end
         if (e > b->base && x->slot > last)
             break;
         if ((uint64_t)x->place >= sp)
-            put_back(b, x, &near);
+            put_back(&s, x);
         b->exposed_count--;
     }
     return e > b->base ? e + 1 : NULL;

@@ -8,6 +8,11 @@
 #include <sys/syscall.h>
 #include <cmocka.h>
 
+#if defined __x86_64__
+#define THIS_MACHINE AUDIT_ARCH_X86_64
+#else
+#define THIS_MACHINE AUDIT_ARCH_AARCH64
+#endif
 #define NUMBER                                                                                                         \
     { BPF_LD | BPF_W | BPF_ABS, 0, 0, 0 }
 #define MACHINE                                                                                                        \
@@ -26,7 +31,7 @@ static void test_a_list_of_what_is_allowed(void **state) {
     (void)state;
     static const struct sock_filter program[] = {
         MACHINE,
-        EQUAL(AUDIT_ARCH_X86_64, 1, 0),
+        EQUAL(THIS_MACHINE, 1, 0),
         ANSWER(SECCOMP_RET_KILL_PROCESS),
         NUMBER,
         AT_LEAST(0x40000000, 3, 0),
