@@ -181,11 +181,12 @@ export class Search {
     const { state } = store
     if (state.fn < 0) return
     const call = state.call >= 0 ? await this.context.call(state.call).catch(() => null) : null
-    const { from } = rangeOf(state, info())
-    const time = call?.function === state.fn ? call.start : from
+    const here = call?.function === state.fn ? call : null
+    const time = here ? here.start : rangeOf(state, info()).from - (way > 0 ? 1 : 0)
     try {
       const side = way > 0 ? { after: time } : { before: time }
-      const hit = await api.get('hit', 'hits', { trace: state.trace, function: state.fn, ...side })
+      const words = { trace: state.trace, function: state.fn, call: here?.id, ...side }
+      const hit = await api.get('hit', 'hits', words)
       const id = Number(hit.call?.id ?? hit.call ?? -1)
       if (id >= 0) store.set({ call: id })
       else say(way > 0 ? 'There is no later call.' : 'There is no earlier call.')

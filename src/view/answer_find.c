@@ -90,17 +90,34 @@ static void put_columns(struct ct_view_answer *a, struct ct_view_choice *c, cons
 
 /* ---- the next one ---- */
 
+/* Calls are in the order of their beginnings, and of their numbers where these are equal. */
+struct place {
+    uint64_t began_ns;
+    int64_t id;
+};
+
+static bool is_before(struct place a, struct place b) {
+    return a.began_ns != b.began_ns ? a.began_ns < b.began_ns : a.id < b.id;
+}
+
 struct next {
-    bool last; /* the last one is wanted */
+    bool last;         /* the last one is wanted */
+    struct place from; /* of those before, or after, this one */
     bool found;
     size_t thread;
     struct ct_call call;
 };
 
+static struct place place_of(size_t thread, const struct ct_call *call) {
+    return (struct place){call->began_ns, ct_source_call_id(thread, call->sequence)};
+}
+
 static bool take_next(void *arg, const struct ct_call_reader *r) {
     struct next *n = arg;
-    bool better = n->last ? r->call.began_ns > n->call.began_ns : r->call.began_ns < n->call.began_ns;
-    if (!n->found || better) {
+    struct place here = place_of(r->thread, &r->call), best = place_of(n->thread, &n->call);
+    bool beyond = n->last ? is_before(here, n->from) : is_before(n->from, here);
+    bool better = !n->found || (n->last ? is_before(best, here) : is_before(here, best));
+    if (beyond && better) {
         n->found = true;
         n->thread = r->thread;
         n->call = r->call;
@@ -109,9 +126,9 @@ static bool take_next(void *arg, const struct ct_call_reader *r) {
 }
 
 /* Looks in ranges that become longer: the first one that has calls has the nearest. */
-static int find_next(struct ct_view_answer *a, struct ct_view_choice *c, struct next *n, uint64_t from_ns) {
+static int find_next(struct ct_view_answer *a, struct ct_view_choice *c, struct next *n) {
     const struct ct_source *s = a->reader->source;
-    uint64_t first = s->start_ns, end = ct_view_end(a);
+    uint64_t first = s->start_ns, end = ct_view_end(a), from_ns = n->from.began_ns + n->last;
     struct ct_ask ask;
     int status = 0;
     c->from_ns = first;
@@ -131,9 +148,11 @@ static int find_next(struct ct_view_answer *a, struct ct_view_choice *c, struct 
 
 static void put_next(struct ct_view_answer *a, struct ct_view_choice *c) {
     bool last = ct_view_text(a, "before", NULL) != NULL;
-    uint64_t from = ct_view_time(a, last ? "before" : "after", a->reader->source->start_ns);
     struct next n = {.last = last};
-    int status = find_next(a, c, &n, last ? from : from + 1);
+    n.from.began_ns = ct_view_time(a, last ? "before" : "after", a->reader->source->start_ns);
+    n.from.began_ns -= !last && *ct_view_text(a, "after", "") == '-'; /* -1: before the beginning */
+    n.from.id = (int64_t)ct_view_number(a, "call", last ? 0 : INT64_MAX);
+    int status = find_next(a, c, &n);
     if (status) {
         ct_view_fail(a, status);
         return;

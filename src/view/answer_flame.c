@@ -14,8 +14,8 @@ enum { PARTS = 4096, MOST_BOXES = 50000 };
 struct flame {
     struct ct_view_answer *a;
     struct ct_view_used used;
-    const struct ct_function_cache *names;
     uint64_t total, boxes;
+    bool by_self; /* widths are time of the functions' own */
 };
 
 /* The number of a node's function; -1: the caller was not recorded. */
@@ -45,21 +45,22 @@ static bool is_seen(const struct flame *f, uint64_t width) {
     return width && f->boxes < MOST_BOXES && width >= f->total / PARTS;
 }
 
-static void put_children(struct flame *f, const struct ct_graph_node *node, uint64_t depth, uint64_t x) {
-    for (size_t i = 0; i < node->child_count; i++) {
-        const struct ct_graph_node *child = node->children[i];
-        if (!is_seen(f, child->total_ns))
-            continue;
-        put_box(f, depth, x, child->total_ns, number_of(f, child), child->self_ns, child->calls);
-        put_children(f, child, depth + 1, x);
-        x += child->total_ns;
-    }
+/* Puts a node and what is below it. Returns its width: 0 when it is not seen. */
+static uint64_t put_node(struct flame *f, const struct ct_graph_node *node, uint64_t depth, uint64_t x) {
+    uint64_t width = f->by_self ? node->self_ns : node->total_ns, below = x;
+    if (!is_seen(f, width))
+        return 0;
+    put_box(f, depth, x, width, number_of(f, node), node->self_ns, node->calls);
+    for (size_t i = 0; i < node->child_count; i++)
+        below += put_node(f, node->children[i], depth + 1, below);
+    return width;
 }
 
 /* ---- merged ---- */
 
 static void put_callees(struct flame *f, const struct ct_view_choice *c) {
     struct ct_flame *flame = NULL;
+    uint64_t x = 0;
     const struct ct_flame_options options = {.select = c->select, .sort = CT_GRAPH_BY_TOTAL};
     int status = ct_flame_make(&flame, f->a->reader->trace, &options);
     if (status) {
@@ -69,37 +70,36 @@ static void put_callees(struct flame *f, const struct ct_view_choice *c) {
     for (size_t i = 0; i < flame->root.child_count; i++)
         f->total += flame->root.children[i]->total_ns;
     ct_json_begin(&f->a->json, "rows", '[');
-    put_children(f, &flame->root, 0, 0);
+    for (size_t i = 0; i < flame->root.child_count; i++)
+        x += put_node(f, flame->root.children[i], 0, x);
     ct_json_end(&f->a->json, ']');
     ct_json_bool(&f->a->json, "cut", flame->cut || f->boxes >= MOST_BOXES);
     ct_view_put_functions(f->a, &f->used);
     ct_flame_free(flame);
 }
 
-/* Each function, and above it those that called it. */
+/* Each function, and above it those that called it. Of all functions it shows who caused the time that each spends
+ * itself: these times add up to the whole. Of one function, all of its time. */
 static void put_callers(struct flame *f, const struct ct_view_choice *c) {
     struct ct_graph *graph = NULL;
     uint64_t x = 0;
     const struct ct_graph_options options = {
-        .select = c->select, .depth = CT_GRAPH_MAX_DEPTH, .limit = 500, .sort = CT_GRAPH_BY_SELF};
+        .select = c->select, .depth = CT_GRAPH_MAX_DEPTH, .sort = CT_GRAPH_BY_SELF};
     int status = ct_graph_make(&graph, f->a->reader->trace, &options);
     if (status) {
         ct_view_fail(f->a, status);
         return;
     }
-    for (size_t i = 0; i < graph->function_count; i++)
-        f->total += graph->functions[i]->callers.total_ns;
-    ct_json_begin(&f->a->json, "rows", '[');
+    f->by_self = !c->name;
     for (size_t i = 0; i < graph->function_count; i++) {
         const struct ct_graph_node *node = &graph->functions[i]->callers;
-        if (!is_seen(f, node->total_ns))
-            continue;
-        put_box(f, 0, x, node->total_ns, number_of(f, node), node->self_ns, node->calls);
-        put_children(f, node, 1, x);
-        x += node->total_ns;
+        f->total += f->by_self ? node->self_ns : node->total_ns;
     }
+    ct_json_begin(&f->a->json, "rows", '[');
+    for (size_t i = 0; i < graph->function_count; i++)
+        x += put_node(f, &graph->functions[i]->callers, 0, x);
     ct_json_end(&f->a->json, ']');
-    ct_json_bool(&f->a->json, "cut", graph->function_count > graph->shown || f->boxes >= MOST_BOXES);
+    ct_json_bool(&f->a->json, "cut", f->boxes >= MOST_BOXES);
     ct_view_put_functions(f->a, &f->used);
     ct_graph_free(graph);
 }
@@ -175,12 +175,18 @@ static const struct ct_graph_node *find_same(const struct ct_graph_node *in, con
     return NULL;
 }
 
-static uint64_t put_pairs(struct flame *f, const struct pair *parent, uint64_t depth, uint64_t x);
+static uint64_t longer(const struct pair *pair) {
+    uint64_t before = width_of(pair->before), after = width_of(pair->after);
+    return before > after ? before : after;
+}
 
-/* Returns the width. */
-static uint64_t put_pair(struct flame *f, const struct pair *pair, uint64_t depth, uint64_t x) {
+static void put_pairs(struct flame *f, const struct pair *parent, uint64_t depth, uint64_t x, uint64_t room);
+
+/* Returns the width: that of the longer side, narrowed by what its caller has for all that it calls. */
+static uint64_t put_pair(struct flame *f, const struct pair *pair, uint64_t depth, uint64_t x, double narrowed) {
     struct ct_json *json = &f->a->json;
-    uint64_t before = width_of(pair->before), after = width_of(pair->after), width = before > after ? before : after;
+    uint64_t before = width_of(pair->before), after = width_of(pair->after);
+    uint64_t width = (uint64_t)((double)longer(pair) * narrowed);
     const struct ct_graph_node *node = pair->after ? pair->after : pair->before;
     const struct ct_cached_function *known = node->known;
     if (!is_seen(f, width))
@@ -194,19 +200,44 @@ static uint64_t put_pair(struct flame *f, const struct pair *pair, uint64_t dept
     ct_json_number(json, NULL, before);
     ct_json_number(json, NULL, after);
     ct_json_end(json, ']');
-    put_pairs(f, pair, depth + 1, x);
+    put_pairs(f, pair, depth + 1, x, width);
     return width;
 }
 
-static uint64_t put_pairs(struct flame *f, const struct pair *parent, uint64_t depth, uint64_t x) {
+/* The pair of number `i` below a pair: first those of the second trace, then those that only the first one has. False:
+ * it is no pair of its own, or there is none. */
+static bool pair_at(const struct pair *parent, size_t i, struct pair *pair) {
     const struct ct_graph_node *before = parent->before, *after = parent->after;
-    uint64_t begin = x;
-    for (size_t i = 0; after && i < after->child_count; i++)
-        x += put_pair(f, &(struct pair){find_same(before, after->children[i]), after->children[i]}, depth, x);
-    for (size_t i = 0; before && i < before->child_count; i++)
-        if (!find_same(after, before->children[i]))
-            x += put_pair(f, &(struct pair){before->children[i], NULL}, depth, x);
-    return x - begin;
+    size_t count = after ? after->child_count : 0;
+    if (i < count) {
+        *pair = (struct pair){find_same(before, after->children[i]), after->children[i]};
+        return true;
+    }
+    *pair = (struct pair){before && i - count < before->child_count ? before->children[i - count] : NULL, NULL};
+    return pair->before && !find_same(after, pair->before);
+}
+
+static size_t pair_count(const struct pair *parent) {
+    return (parent->after ? parent->after->child_count : 0) + (parent->before ? parent->before->child_count : 0);
+}
+
+/* How wide all pairs below a pair are. */
+static uint64_t pairs_width(const struct pair *parent) {
+    struct pair pair;
+    uint64_t width = 0;
+    for (size_t i = 0; i < pair_count(parent); i++)
+        width += pair_at(parent, i, &pair) ? longer(&pair) : 0;
+    return width;
+}
+
+/* What was longer before, and what is longer now, may need more room than the longer one of the two callers has. */
+static void put_pairs(struct flame *f, const struct pair *parent, uint64_t depth, uint64_t x, uint64_t room) {
+    struct pair pair;
+    uint64_t wanted = pairs_width(parent);
+    double narrowed = wanted > room ? (double)room / (double)wanted : 1;
+    for (size_t i = 0; i < pair_count(parent); i++)
+        if (pair_at(parent, i, &pair))
+            x += put_pair(f, &pair, depth, x, narrowed);
 }
 
 void ct_view_answer_compare_flame(struct ct_view_answer *a) {
@@ -226,11 +257,12 @@ void ct_view_answer_compare_flame(struct ct_view_answer *a) {
         for (int side = 0; side < 2; side++)
             for (size_t i = 0; i < flames[side]->root.child_count; i++)
                 widths[side] += flames[side]->root.children[i]->total_ns;
-        f.total = widths[0] > widths[1] ? widths[0] : widths[1];
+        const struct pair roots = {&flames[0]->root, &flames[1]->root};
+        f.total = pairs_width(&roots);
         ct_json_begin(&a->json, "rows", '[');
-        uint64_t width = put_pairs(&f, &(struct pair){&flames[0]->root, &flames[1]->root}, 0, 0);
+        put_pairs(&f, &roots, 0, 0, f.total);
         ct_json_end(&a->json, ']');
-        ct_json_number(&a->json, "total", width);
+        ct_json_number(&a->json, "total", f.total);
         ct_json_number(&a->json, "before", widths[0]);
         ct_json_number(&a->json, "after", widths[1]);
         ct_json_bool(&a->json, "cut", f.boxes >= MOST_BOXES);

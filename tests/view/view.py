@@ -215,19 +215,22 @@ def search_and_hits(contrail, traces):
             calls = rows(contrail, trace, f"SELECT id, start FROM calls WHERE function = '{name}' ORDER BY start")
             number = served.ask("search", text=name)["functions"][0]["function"]
             assert sum(served.ask("hits", function=number, width=17)["columns"]) == len(calls)
-            steps, after = [], None
-            while True:
-                if after is None:
-                    hit = served.ask("hits", function=number, after=max(0, calls[0]["start"] - 1))
-                else:
-                    hit = served.ask("hits", function=number, after=after)
-                if hit["call"] < 0:
-                    break
-                steps.append(hit["start"])
-                after = hit["start"]
-            assert steps == sorted({call["start"] for call in calls}), (name, steps, calls)
+            there = sorted((call["start"], call["id"]) for call in calls)
+            assert steps(served, number, "after", after=-1) == there, name
+            assert steps(served, number, "before", before=10**15) == there[::-1], name
             last = served.ask("hits", function=number, before=10**15)
             assert last["start"] == calls[-1]["start"]
+
+
+def steps(served, function, side, **first):
+    """The calls that are met on the way from one to the next, those that begin at the same time too."""
+    met, words = [], first
+    while True:
+        hit = served.ask("hits", function=function, **words)
+        if hit["call"] < 0:
+            return met
+        met.append((hit["start"], hit["call"]))
+        words = {side: hit["start"], "call": hit["call"]}
 
 
 @check
@@ -258,6 +261,7 @@ def flames_and_ranges(contrail, traces):
         table = {row["function"]: row
                  for row in rows(contrail, trace, "SELECT function, sum(self) AS self FROM functions GROUP BY 1")}
         answer = served.ask("flame")
+        lies_within(answer)
         selves = {}
         for depth, x, width, function, self, calls in answer["rows"]:
             name = answer["functions"][str(function)][0]
@@ -265,15 +269,43 @@ def flames_and_ranges(contrail, traces):
             assert depth >= 0 and calls and 0 <= x and x + width <= answer["total"] and self <= width
         for name, self in selves.items():  # what is narrower than a pixel of 4,096 is left out
             assert 0 <= table[name]["self"] - self <= 8 * answer["total"] / 4096, (name, self, table[name])
-        assert served.ask("flame", mode="callers")["rows"] and served.ask("flame", mode="time", thread=3)["rows"]
+        assert served.ask("flame", mode="time", thread=3)["rows"]
+        callers_add_up(served, answer)
         whole = served.ask("select")
         assert abs(sum(part["share"] for part in whole["functions"]) - 1) < 1e-6, whole
         assert abs(sum(part["share"] for part in whole["threads"]) - 1) < 1e-6, whole
         both = served.ask("compare")
         assert {"main", "recurse"} <= {row["name"] for row in both["rows"]} and both["total"] == len(both["rows"])
-        assert served.ask("compare/flame")["rows"]
+        lies_within(served.ask("compare/flame"))
+        lies_within(served.ask("compare/flame", trace=1, with_=0))
     with Served(contrail, trace) as served:
         assert served.request("/api/compare")[0] == 404
+
+
+def lies_within(flame):
+    """No box of a flame graph lies on its neighbour, or goes beyond the one above it."""
+    above, ends = [(0, flame["total"])], {}
+    for depth, x, width, *_ in flame["rows"]:
+        del above[depth + 1:]
+        assert len(above) == depth + 1 and above[-1][0] <= x and x + width <= above[-1][1], (depth, x, width, above)
+        assert x >= ends.get(depth, 0), (depth, x, width)
+        ends[depth] = x + width
+        above.append((x, x + width))
+    assert flame["rows"]
+
+
+def callers_add_up(served, callees):
+    """Who caused the time of all functions: as much as there is. Of one function: all its time."""
+    answer = served.ask("flame", mode="callers")
+    assert answer["total"] == served.ask("functions")["self"] == callees["total"], (answer["total"], callees["total"])
+    for depth, x, width, function, self, calls in answer["rows"]:
+        assert width == self and calls and x + width <= answer["total"], (depth, x, width, self)
+    assert not answer["cut"]
+    lies_within(answer)
+    number = served.ask("search", text="recurse")["functions"][0]["function"]
+    (row,) = served.ask("functions", text="recurse")["rows"]
+    one = served.ask("flame", mode="callers", function=number)
+    assert one["total"] == row["total"] and one["rows"][0][3:5] == [number, row["self"]], (one, row)
 
 
 @check
