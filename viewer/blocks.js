@@ -16,13 +16,16 @@ const PAGE = 200
 export const placeOf = block => [block.process, block.module_id, block.address, block.size].join(':')
 
 /** @param {Block} block */
-const nameOf = block => (block.name ? `${block.name}+0x${Number(block.into).toString(16)}` : String(block.address))
+const nameOf = block => (block.name ? `${block.name}+${hex(block.into)}` : hex(block.address))
+
+/** @param {number | string} number */
+const hex = number => `0x${Number(number).toString(16)}`
 
 /** What the rows of a listing say; a source line is named where it changes. @param {Code} code */
 export const listed = code =>
   code.instructions.map((one, i) => [
     count(code.count),
-    `0x${Number(one.address).toString(16)}`,
+    hex(one.address),
     one.bytes,
     one.text,
     one.line && one.line !== code.instructions[i - 1]?.line ? base(one.line) : ''
@@ -148,7 +151,8 @@ export class Blocks {
           el(
             'tr',
             {},
-            el('th', { scope: 'col' }, 'block'),
+            el('th', { scope: 'col' }, 'function'),
+            el('th', { scope: 'col', class: 'number' }, 'at'),
             el('th', { scope: 'col', class: 'number' }, 'executed'),
             el('th', { scope: 'col', class: 'number' }, 'length'),
             el('th', { scope: 'col' }, 'module'),
@@ -167,11 +171,9 @@ export class Blocks {
               el(
                 'th',
                 { scope: 'row' },
-                button(nameOf(row), () => this.context.store.set({ address: placeOf(row) }, { step: true }), {
-                  class: 'link',
-                  title: String(row.address)
-                })
+                button(row.name || hex(row.address), () => this.choose(row), { class: 'link', title: nameOf(row) })
               ),
+              el('td', { class: 'number muted' }, row.name ? `+${hex(row.into)}` : ''),
               el('td', { class: 'number self' }, bar, count(row.count)),
               el('td', { class: 'number', title: 'instructions' }, count(row.instructions)),
               el('td', { class: 'module' }, row.module),
@@ -181,6 +183,11 @@ export class Blocks {
         )
       )
     )
+  }
+
+  /** @param {Block} block */
+  choose (block) {
+    this.context.store.set({ address: placeOf(block) }, { step: true })
   }
 
   /** What is known of the chosen block. @param {string} place */
@@ -198,7 +205,7 @@ export class Blocks {
       facts([
         ['module', block.module],
         ['source', block.line],
-        ['offset', `0x${Number(block.address).toString(16)}`],
+        ['offset', hex(block.address)],
         ['size', `${plural(block.size, 'byte')}, ${plural(block.instructions, 'instruction')}`],
         ['executed', plural(block.count, 'time')],
         [
@@ -238,13 +245,12 @@ export class Blocks {
 
   /** @param {Block} one @param {Block} chosen */
   item (one, chosen) {
-    const go = () => this.context.store.set({ address: placeOf(one) }, { step: true })
     const current = one === chosen ? 'true' : undefined
     return el(
       'li',
       {},
-      button(nameOf(one), go, { class: 'link', 'aria-current': current }),
-      el('span', { class: 'muted' }, ` ${count(one.count)}  ${one.line}`)
+      button(nameOf(one), () => this.choose(one), { class: 'link', 'aria-current': current }),
+      el('span', { class: 'muted', title: one.line }, ` ${count(one.count)}  ${base(one.line ?? '')}`)
     )
   }
 }

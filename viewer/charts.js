@@ -42,19 +42,37 @@ export function filled (histogram) {
 
 /** @typedef {{kind: string, label: number, values: number[]}} Chart columns of the label and of the numbers */
 
+/** Columns whose numbers are names. */
+const NAMES = /(^|_)(id|tid|pid|thread|process|call|parent|line|address)$/
+
+/** Of some columns of numbers, the one that the rows are sorted by; else the first that counts or measures.
+ * @param {string[]} columns @param {unknown[][]} rows @param {number[]} values */
+function mostTelling (columns, rows, values) {
+  const measures = values.filter(i => !NAMES.test(columns[i]))
+  const sorted = measures.find(i => {
+    const falls = rows.every((row, at) => !at || Number(row[i]) <= Number(rows[at - 1][i]))
+    return falls && Number(rows[0][i]) > Number(rows[rows.length - 1][i])
+  })
+  return sorted ?? measures[0]
+}
+
 /** The chart that suits rows: bars for names, a line for numbers; null: none. @param {string[]} columns
- * @param {unknown[][]} rows @returns {Chart | null} */
-export function chartFor (columns, rows) {
-  if (rows.length < 2) return null
+ * @param {unknown[][]} rows @param {string} [wanted] the column that is shown; 'none': no chart
+ * @returns {Chart | null} */
+export function chartFor (columns, rows, wanted = '') {
+  if (rows.length < 2 || wanted === 'none') return null
   const numeric = columns.map(
     (_, i) =>
       rows.every(row => row[i] === null || typeof row[i] === 'number') && rows.some(row => typeof row[i] === 'number')
   )
   const values = columns.flatMap((_, i) => (numeric[i] ? [i] : []))
   const label = numeric.indexOf(false)
-  if (label >= 0 && values.length) return { kind: 'bars', label, values: values.slice(0, 1) }
-  if (label < 0 && values.length >= 2) return { kind: 'line', label: values[0], values: values.slice(1, 4) }
-  return null
+  const chosen = values.includes(columns.indexOf(wanted)) ? columns.indexOf(wanted) : -1
+  const bar = chosen >= 0 ? chosen : mostTelling(columns, rows, values)
+  if (label >= 0) return bar === undefined ? null : { kind: 'bars', label, values: [bar] }
+  if (values.length < 2) return null
+  const lines = chosen > values[0] ? [chosen] : values.slice(1, 4)
+  return { kind: 'line', label: values[0], values: lines }
 }
 
 /** Points of a line in a box. @param {number[]} xs @param {number[]} ys @param {number} width @param {number} height */

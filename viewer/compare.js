@@ -2,7 +2,7 @@
 // Two traces beside each other: a flame graph, red where the second takes longer and blue where it is faster; a table.
 import { cancelled } from './api.js'
 import { el, fill, sized } from './dom.js'
-import { count, duration, plural } from './format.js'
+import { brief, count, duration, plural } from './format.js'
 import { boxAt, boxes, neighbour, ROW } from './flames.js'
 import { lettering } from './overlay.js'
 import { fitted } from './paint.js'
@@ -46,7 +46,8 @@ export class Compare {
   /** @param {import('./types.js').Context} context */
   constructor (context) {
     this.context = context
-    this.choose = el('select', { 'aria-label': 'The other trace' })
+    this.choose = el('select', { 'aria-label': 'The trace after' })
+    this.before = el('strong', {})
     this.line = el('p', { class: 'line', role: 'status' })
     this.canvas = el('canvas', {
       tabindex: 0,
@@ -62,15 +63,17 @@ export class Compare {
       el('div', { class: 'spacer' }, el('div', { class: 'sticky' }, this.canvas))
     )
     this.table = el('div', { class: 'scroller', tabindex: 0, role: 'region', 'aria-label': 'Table of both' })
+    this.bar = el(
+      'div',
+      { class: 'bar' },
+      el('span', {}, 'before: ', this.before),
+      el('label', {}, 'after: ', this.choose),
+      el('span', { class: 'key' }, el('i', { class: 'faster' }), 'faster', el('i', { class: 'slower' }), 'slower')
+    )
     this.root = el(
       'section',
       { class: 'compare', 'aria-label': 'Compare' },
-      el(
-        'div',
-        { class: 'bar' },
-        el('label', {}, 'against ', this.choose),
-        el('span', { class: 'key' }, el('i', { class: 'faster' }), 'faster', el('i', { class: 'slower' }), 'slower')
-      ),
+      this.bar,
       this.line,
       this.place,
       this.table
@@ -121,8 +124,10 @@ export class Compare {
     const others = this.context.traces().filter(one => one.trace !== state.trace)
     fill(
       this.choose,
-      ...others.map(one => el('option', { value: one.trace, selected: one.trace === state.with }, one.name))
+      ...others.map(one => el('option', { value: one.trace, selected: one.trace === state.with }, brief(one.name)))
     )
+    this.before.textContent = brief(this.context.traces().find(one => one.trace === state.trace)?.name ?? '')
+    this.bar.hidden = this.place.hidden = this.table.hidden = !others.length
     if (!others.length) {
       this.line.textContent = 'Open two traces: contrail view BEFORE AFTER.'
       return
@@ -135,7 +140,7 @@ export class Compare {
   /** @param {number} trace @param {number} other */
   async ask (trace, other) {
     const { api } = this.context
-    this.line.textContent = '…'
+    this.line.textContent = 'The traces are compared …'
     try {
       const [table, flame] = await Promise.all([
         api.get('compare', 'compare', { trace, with: other }),
@@ -245,7 +250,7 @@ export class Compare {
     const [, , , name, before, after] = /** @type {any[]} */ (row)
     const ratio = before > 0 && after > 0 ? `, ratio ${(after / before).toFixed(2)}` : ''
     this.line.textContent =
-      `${String(name).slice(0, 300)} – before ${duration(before)}, after ` + `${duration(after)}${ratio}`
+      `${String(name).slice(0, 300)} – before ${duration(before)}, after ${duration(after)}${ratio}`
   }
 
   /** @param {number[] | null} row */

@@ -90,7 +90,7 @@ export class Crash {
         'div',
         { class: 'columns' },
         el('div', {}, ...this.stacks(death)),
-        el('div', {}, this.registers(death), this.last(death))
+        el('div', {}, this.last(death), this.registers(death))
       )
     )
   }
@@ -193,7 +193,7 @@ export class Crash {
       {},
       el('span', { class: 'muted number' }, before(death.time - one.start)),
       text,
-      open && el('span', { class: 'bad' }, ' open')
+      open && el('span', { class: 'bad' }, 'open')
     )
   }
 }

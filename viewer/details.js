@@ -4,7 +4,10 @@ import { cancelled } from './api.js'
 import { colourOf } from './colours.js'
 import { button, el, facts, fill } from './dom.js'
 import { count, duration, moment, percent, plural } from './format.js'
+import { momentsOf } from './moments.js'
+import { scopeOf, threadChoice } from './scope.js'
 import { differs } from './store.js'
+import { rangeOf, within } from './tracks.js'
 
 const MOST = 200 // rows of a list
 const TRIES = 4
@@ -58,11 +61,13 @@ export class Details {
     const info = this.context.info()
     const grown = info !== this.info && state.call < 0 && state.a < 0
     this.info = info
-    if (!grown && !differs(state, before, 'call', 'a', 'b', 'trace')) return
+    const open = state.call >= 0 || state.a >= 0
+    this.root.hidden = !open && state.view !== 'timeline' // tables and flames need the room
+    if (!grown && !differs(state, before, 'call', 'a', 'b', 'thread', 'trace')) return
     clearTimeout(this.timer)
-    this.root.classList.toggle('open', state.call >= 0 || state.a >= 0)
+    this.root.classList.toggle('open', open)
     if (state.call >= 0) this.showCall(state.call)
-    else if (state.a >= 0) this.timer = setTimeout(() => this.showRange(state.a, state.b), 120)
+    else if (state.a >= 0) this.timer = setTimeout(() => this.showRange(state), 120)
     else this.showNothing()
   }
 
@@ -83,8 +88,47 @@ export class Details {
         ['lost', lost > 0 ? plural(lost, 'event') : 'nothing']
       ]),
       damage.length > 0 && el('ul', { class: 'bad' }, ...damage.slice(0, MOST).map(text => el('li', {}, text))),
+      this.moments(),
       el('p', { class: 'muted' }, 'Click a call to see it. Drag on the ruler to select a range.')
     )
+  }
+
+  /** The flags of the timeline, as a list from which one goes there. */
+  moments () {
+    const { info } = this.context
+    const all = momentsOf(info())
+    if (!all.length) return null
+    return el(
+      'div',
+      {},
+      el('h3', {}, plural(all.length, 'moment')),
+      el(
+        'ul',
+        { class: 'plain moments' },
+        ...all
+          .slice(0, MOST)
+          .map(one =>
+            el(
+              'li',
+              {},
+              button(one.text, () => this.visit(one), { class: `link ${one.bad ? 'bad' : ''}`, title: one.text }),
+              el('span', { class: 'muted number' }, duration(one.time))
+            )
+          )
+      ),
+      all.length > MOST && el('p', { class: 'muted' }, `The first ${count(MOST)} are listed.`)
+    )
+  }
+
+  /** Shows a moment in the middle, with as much around it as there was in sight, but not everything.
+   * @param {import('./moments.js').Moment} moment */
+  visit ({ time, end }) {
+    const { store, info } = this.context
+    const { from, to } = rangeOf(store.state, info())
+    const whole = info().end - info().start
+    const half = Math.max(Math.min(to - from, whole / 8), (end - time) * 1.4) / 2
+    const middle = (time + end) / 2
+    store.set({ ...within(middle - half, middle + half, info()), view: 'timeline', follow: 0 }, { step: true })
   }
 
   close () {
@@ -212,7 +256,10 @@ export class Details {
           el(
             'li',
             {},
-            button(one.name, () => this.context.store.set({ call: one.id }, { step: true }), { class: 'link' }),
+            button(one.name, () => this.context.store.set({ call: one.id }, { step: true }), {
+              class: 'link',
+              title: one.name.slice(0, 500)
+            }),
             el(
               'span',
               { class: 'number' },
@@ -241,11 +288,10 @@ export class Details {
 
   // ---- a range ----
 
-  /** @param {number} a @param {number} b */
-  async showRange (a, b) {
-    const { api, store } = this.context
+  /** @param {import('./store.js').State} state */
+  async showRange (state) {
     try {
-      this.paintRange(a, b, await api.get('select', 'select', { trace: store.state.trace, from: a, to: b }))
+      this.paintRange(state.a, state.b, await this.context.api.get('select', 'select', scopeOf(state)))
     } catch (error) {
       this.failed(error)
     }
@@ -266,7 +312,10 @@ export class Details {
           'td',
           {},
           bar,
-          button(one.name, () => store.set({ fn: one.function }, { step: true }), { class: 'link' })
+          button(one.name, () => store.set({ fn: one.function }, { step: true }), {
+            class: 'link',
+            title: one.name.slice(0, 500)
+          })
         ),
         el('td', { class: 'number' }, duration(one.self)),
         el('td', { class: 'number' }, count(one.calls))
@@ -278,7 +327,8 @@ export class Details {
       facts([
         ['from', moment(a)],
         ['to', moment(b)],
-        ['length', duration(b - a)]
+        ['length', duration(b - a)],
+        ['threads', threadChoice(this.context)]
       ]),
       el(
         'div',

@@ -24,6 +24,9 @@ export function duration (ns) {
   return '0 ns'
 }
 
+/** A round duration without digits that say nothing: 20 ms. @param {number} ns */
+export const whole = ns => duration(ns).replace(/\.0+(?= )/, '')
+
 /** A moment, exact to the nanosecond: 1.234 567 890 s. @param {number} ns */
 export function moment (ns) {
   const whole = Math.trunc(ns / 1e9)
@@ -53,6 +56,9 @@ export const percent = (part, whole) =>
 
 /** @param {number} number @param {string} one @param {string} [many] */
 export const plural = (number, one, many = one + 's') => `${count(number)} ${number === 1 ? one : many}`
+
+/** What tells the names of recordings apart. @param {string} name */
+export const brief = name => name.replace(/^session_(?=\d)/, '')
 
 /** The last part of a path. @param {string} path */
 export const base = path => path.slice(path.lastIndexOf('/') + 1) || path

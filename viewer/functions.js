@@ -16,11 +16,12 @@ const COLUMNS = /** @type {[string, string][]} */ ([
   ['total', 'total'],
   ['self', 'self'],
   ['median', 'median'],
+  ['p99', '99 %'],
   ['longest', 'longest']
 ])
 
 /** @typedef {{function: number, name: string, module: string, calls: number, total: number, self: number,
- *   median: number, longest: number, spark: number[], histogram: [number, number][]}} Row */
+ *   median: number, p99: number, longest: number, spark: number[], histogram: [number, number][]}} Row */
 
 /** What the histogram says in words. @param {Row} row */
 export function spread (row) {
@@ -91,33 +92,33 @@ export class Functions {
     const before = this.shown
     this.shown = state
     this.scope.show(state)
-    if (!differs(state, before, 'trace', 'thread', 'a', 'b', 'text', 'sort')) return
+    if (!differs(state, before, 'trace', 'thread', 'a', 'b', 'text', 'sort', 'order')) return
     this.offset = 0
-    this.paintHead(state.sort)
+    this.paintHead(state)
     this.ask()
   }
 
-  /** @param {string} sort */
-  paintHead (sort) {
+  /** A click sorts by a column, another one turns it round. @param {import('./store.js').State} state */
+  paintHead ({ sort, order }) {
+    const turned = order === 'up'
     fill(
       this.head,
-      ...COLUMNS.map(([name, title], i) =>
-        el(
+      ...COLUMNS.map(([name, title], i) => {
+        const falls = i > 1 !== turned // names begin with a, numbers with the largest
+        const go = () =>
+          this.context.store.set({ sort: name, order: sort === name && !turned ? 'up' : '' }, { step: true })
+        return el(
           'th',
           {
             scope: 'col',
             class: i > 1 ? 'number' : '',
-            'aria-sort': sort === name ? (i > 1 ? 'descending' : 'ascending') : undefined
+            'aria-sort': sort === name ? (falls ? 'descending' : 'ascending') : undefined
           },
           name === 'module'
             ? title
-            : button(
-                title + (sort === name ? (i > 1 ? ' ↓' : ' ↑') : ''),
-                () => this.context.store.set({ sort: name }, { step: true }),
-                { class: 'link' }
-              )
+            : button(title + (sort === name ? (falls ? ' ↓' : ' ↑') : ''), go, { class: 'link' })
         )
-      ),
+      }),
       el('th', { scope: 'col' }, 'over time'),
       el('th', { scope: 'col' }, 'durations')
     )
@@ -128,12 +129,13 @@ export class Functions {
       api,
       store: { state }
     } = this.context
-    this.line.textContent = '…'
+    this.line.textContent = 'counting …'
     try {
       const answer = await api.get('functions', 'functions', {
         ...scopeOf(state),
         text: state.text || undefined,
         sort: state.sort,
+        order: state.order || undefined,
         offset: this.offset,
         limit: PAGE
       })
@@ -185,6 +187,7 @@ export class Functions {
           el('td', { class: 'number' }, duration(row.total)),
           el('td', { class: 'number self' }, bar, duration(row.self)),
           el('td', { class: 'number' }, duration(row.median)),
+          el('td', { class: 'number' }, duration(row.p99)),
           el('td', { class: 'number' }, duration(row.longest)),
           el('td', { title: about }, spark(row.spark ?? [], `Calls over time, ${count(row.calls)} in all${about}`)),
           el('td', {}, spark(filled(row.histogram ?? []).counts, `Durations ${spread(row)}`))

@@ -18,6 +18,20 @@ export function cropped (heat) {
   return { ...heat, first, low: heat.low + first, high: heat.low + end, columns }
 }
 
+/** Durations for the axis: powers of ten, with twice and five times of them where there is room, and fewer where there
+ * is little. @param {Heat} heat @param {number} most */
+export function steps ({ low, high }, most) {
+  const powers = []
+  for (let power = Math.floor(low * Math.log10(2)); 10 ** power <= 2 ** high; power++) powers.push(power)
+  for (const factors of [[1, 2, 5], [1, 3], [1]]) {
+    const all = powers.flatMap(power => factors.map(factor => factor * 10 ** power))
+    const seen = all.filter(ns => ns >= 1 && ns >= 2 ** low && ns <= 2 ** high)
+    if (seen.length <= most) return seen
+  }
+  const every = Math.ceil(powers.length / Math.max(1, most))
+  return powers.map(power => 10 ** power).filter((ns, i) => i % every === 0 && ns >= 2 ** low && ns <= 2 ** high)
+}
+
 /** How strongly a count is painted, 0 to 1: a single call is seen beside a million. @param {number} calls
  * @param {number} most */
 export const strength = (calls, most) =>

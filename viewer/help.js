@@ -30,7 +30,10 @@ export class Help {
       el(
         'dl',
         { class: 'keys' },
-        ...list.flatMap(([key, text]) => [el('dt', {}, el('kbd', {}, key)), el('dd', {}, text)])
+        ...list.flatMap(([keys, text]) => [
+          el('dt', {}, ...keys.split(', ').map(key => el('kbd', {}, key))),
+          el('dd', {}, text)
+        ])
       )
     this.root = el(
       'dialog',

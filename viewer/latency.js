@@ -2,8 +2,8 @@
 // How long the calls of one function took, over time: a heat map, from which a click goes to calls.
 import { cancelled } from './api.js'
 import { button, el, fill, sized } from './dom.js'
-import { duration, moment, plural, tick, step } from './format.js'
-import { bucketRange, cropped, heatAt, heatBoxes } from './heat.js'
+import { duration, moment, plural, tick, step, whole } from './format.js'
+import { bucketRange, cropped, heatAt, heatBoxes, steps } from './heat.js'
 import { Scope, scopeOf } from './scope.js'
 import { differs } from './store.js'
 
@@ -88,7 +88,7 @@ export class Latency {
       this.line.textContent = 'Search a function, or choose one in the table of functions.'
       return
     }
-    this.line.textContent = '…'
+    this.line.textContent = 'The calls are read …'
     try {
       const words = { ...scopeOf(state), function: state.fn, width: WIDTH, height: HEIGHT }
       const answer = await api.get('latency', 'latency', words)
@@ -96,7 +96,9 @@ export class Latency {
       this.context.store.set({ name: this.context.names.get(state.fn)?.[0] ?? '' })
       this.heat = cropped(answer)
       const calls = this.heat.columns.flat().reduce((a, b) => a + b, 0) ?? 0
-      this.line.textContent = `${(this.context.names.get(state.fn)?.[0] ?? '').slice(0, 200)}: ${plural(calls, 'call')}`
+      this.line.textContent =
+        `${(this.context.names.get(state.fn)?.[0] ?? '').slice(0, 200)}: ${plural(calls, 'call')}` +
+        (answer.sampled ? ', in the parts of the range that were read: it is long. Select a shorter one.' : '')
       this.draw()
     } catch (error) {
       if (!cancelled(error)) this.line.textContent = String(/** @type {Error} */ (error).message)
@@ -133,13 +135,12 @@ export class Latency {
   drawAxes (g, heat, w, h, colours) {
     g.font = '11px system-ui, "DejaVu Sans", sans-serif'
     g.textBaseline = 'middle'
-    const every = Math.max(1, Math.ceil((heat.high - heat.low) / Math.max(1, h / 28)))
-    for (let power = Math.ceil(heat.low); power <= heat.high; power += every) {
-      const y = h - ((power - heat.low) / Math.max(1e-9, heat.high - heat.low)) * h
+    for (const ns of steps(heat, h / 24)) {
+      const y = h - ((Math.log2(ns) - heat.low) / Math.max(1e-9, heat.high - heat.low)) * h
       g.fillStyle = colours.line
       g.fillRect(LEFT, Math.round(y), w, 1)
       g.fillStyle = colours.muted
-      g.fillText(duration(2 ** power), 4, Math.min(h - 6, Math.max(7, y)))
+      g.fillText(whole(ns), 4, Math.min(h - 6, Math.max(7, y)))
     }
     const by = step((heat.to - heat.from) / Math.max(2, w / 120))
     for (let time = Math.ceil(heat.from / by) * by; time <= heat.to; time += by) {

@@ -4,7 +4,7 @@ import { Api, cancelled } from './api.js'
 import { palette } from './colours.js'
 import { Details } from './details.js'
 import { button, el, fill } from './dom.js'
-import { base, isCrash, plural, spoken } from './format.js'
+import { base, brief, isCrash, plural, spoken } from './format.js'
 import { Help } from './help.js'
 import { Live } from './live.js'
 import { Search } from './search.js'
@@ -44,9 +44,6 @@ const COUNT_AGAIN = 2000 // milliseconds
 
 /** What of a trace the header shows, as far as it changes. @param {import('./types.js').Info} info */
 const heading = ({ lost, damage, signals }) => `${lost}/${damage.length}/${signals.some(isCrash)}`
-
-/** What tells the names of recordings apart. @param {string} name */
-const brief = name => name.replace(/^session_(?=\d)/, '')
 
 /** @typedef {import('./types.js').Context} Context */
 
@@ -113,11 +110,13 @@ class Page {
   /** The places on the page. */
   arrange () {
     const header = el('header', {}, el('h1', {}, 'contrail'), this.title, this.tabs)
-    this.search.mount(header)
-    header.append(
+    const tools = el('div', { class: 'tools' })
+    this.search.mount(tools)
+    tools.append(
       this.theme,
       button('?', () => this.help.toggle(), { class: 'quiet', 'aria-label': 'Help', title: 'Help (?)' })
     )
+    header.append(tools)
     document.body.append(
       el(
         'a',
@@ -244,7 +243,7 @@ class Page {
     )
     fill(
       this.title,
-      this.traces.length > 1 ? choose : el('strong', { title: this.traces[0]?.path ?? '' }, name),
+      this.traces.length > 1 ? choose : el('strong', { title: this.traces[0]?.path ?? '' }, brief(name)),
       this.info.lost > 0 &&
         el(
           'span',

@@ -13,6 +13,25 @@ export const scopeOf = state => ({
 
 const MOST_THREADS = 1000
 
+/** Chooses the thread that counts, or all. @param {import('./types.js').Context} context */
+export function threadChoice ({ info, store }) {
+  const choose = el(
+    'select',
+    { 'aria-label': 'Thread', change: () => store.set({ thread: Number(choose.value) }, { step: true }) },
+    el('option', { value: -1 }, 'all threads'),
+    ...info()
+      .threads.slice(0, MOST_THREADS)
+      .map(one =>
+        el(
+          'option',
+          { value: one.thread, selected: one.thread === store.state.thread },
+          `${one.name || 'thread'} ${one.tid}`
+        )
+      )
+  )
+  return choose
+}
+
 export class Scope {
   /** @param {import('./types.js').Context} context @param {boolean} withFunction */
   constructor (context, withFunction) {
@@ -37,23 +56,9 @@ export class Scope {
         text,
         button('×', () => store.set(patch, { step: true }), { 'aria-label': `Without ${text}` })
       )
-    const choose = el(
-      'select',
-      { 'aria-label': 'Thread', change: () => store.set({ thread: Number(choose.value) }, { step: true }) },
-      el('option', { value: -1 }, 'all threads'),
-      ...threads
-        .slice(0, MOST_THREADS)
-        .map(one =>
-          el(
-            'option',
-            { value: one.thread, selected: one.thread === state.thread },
-            `${one.name || 'thread'} ${one.tid}`
-          )
-        )
-    )
     fill(
       this.root,
-      choose,
+      threadChoice(this.context),
       state.a >= 0
         ? chip(`${duration(state.b - state.a)} from ${moment(state.a)}`, { a: -1, b: -1 })
         : el('span', { class: 'muted' }, 'whole trace'),

@@ -7,6 +7,9 @@ import { count, plural } from './format.js'
 import { differs } from './store.js'
 
 const LIMIT = 1000
+const TABLES =
+  "SELECT l.name AS 'table', group_concat(c.name, ', ') AS columns FROM pragma_table_list l, " +
+  "pragma_table_info(l.name) c WHERE l.type = 'virtual' GROUP BY l.name"
 const EXAMPLES = /** @type {[string, string][]} */ ([
   [
     'Functions with the most time of their own',
@@ -15,7 +18,8 @@ const EXAMPLES = /** @type {[string, string][]} */ ([
   ['Longest calls', 'SELECT id, function, start, duration FROM calls ORDER BY duration DESC LIMIT 20'],
   ['Calls of each thread', 'SELECT name, tid, calls FROM threads ORDER BY calls DESC'],
   ['Who calls whom', 'SELECT callee, caller, calls FROM edges ORDER BY calls DESC LIMIT 20'],
-  ['What is missing', 'SELECT * FROM losses']
+  ['What is missing', 'SELECT * FROM losses'],
+  ['Tables and their columns', TABLES]
 ])
 const WIDE = 720
 const TALL = 220
@@ -35,6 +39,11 @@ export class Sql {
     this.line = el('span', { class: 'muted', role: 'status' })
     this.error = el('p', { class: 'bad', role: 'alert' })
     this.chart = el('div', { class: 'chart' })
+    this.kind = el('select', {
+      'aria-label': 'Chart',
+      hidden: true,
+      change: () => this.context.store.set({ chart: this.kind.value }, { step: true })
+    })
     this.result = el('div', { class: 'scroller', tabindex: 0, role: 'region', 'aria-label': 'Rows' })
     const choose = el(
       'select',
@@ -58,12 +67,15 @@ export class Sql {
         { class: 'bar' },
         button('Run', () => this.run(), { class: 'first', title: 'Ctrl Enter' }),
         choose,
+        this.kind,
         this.line
       ),
       this.error,
       this.chart,
       this.result
     )
+    /** @type {Answer | null} */
+    this.answer = null
     /** @type {import('./store.js').State | null} */
     this.shown = null
   }
@@ -90,6 +102,7 @@ export class Sql {
   show (state) {
     const before = this.shown
     this.shown = state
+    if (before && differs(state, before, 'chart') && this.answer) this.paintChart(this.answer)
     if (!differs(state, before, 'sql', 'trace')) return
     if (this.input.value !== state.sql || !before) this.input.value = state.sql || EXAMPLES[0][1]
     if (state.sql) this.ask(state.sql)
@@ -115,6 +128,7 @@ export class Sql {
       if (answer.error) throw new Error(answer.error)
       this.line.textContent =
         plural(answer.rows.length, 'row') + (answer.truncated ? `, the first ${count(LIMIT)}` : '')
+      this.answer = answer
       this.paint(answer)
     } catch (error) {
       if (cancelled(error)) return
@@ -165,7 +179,23 @@ export class Sql {
         )
       )
     )
-    const chart = chartFor(columns, rows)
+    this.paintChart({ columns, rows })
+  }
+
+  /** The chart, and what else could be one. @param {Answer} answer */
+  paintChart ({ columns, rows }) {
+    const { state } = this.context.store
+    const any = chartFor(columns, rows)
+    const chart = chartFor(columns, rows, state.chart)
+    const numbers = columns.filter((_, i) => i !== any?.label && rows.some(row => typeof row[i] === 'number'))
+    this.kind.hidden = !any
+    fill(
+      this.kind,
+      el('option', { value: '' }, 'Chart: what suits'),
+      ...numbers.map(name => el('option', { value: name }, `Chart: ${name}`)),
+      el('option', { value: 'none' }, 'No chart')
+    )
+    this.kind.value = [...numbers, 'none'].includes(state.chart) ? state.chart : ''
     fill(
       this.chart,
       chart && (chart.kind === 'bars' ? barChart(columns, rows, chart) : lineChart(columns, rows, chart))
@@ -179,10 +209,11 @@ function barChart (columns, rows, { label, values: [value] }) {
   const most = shown.reduce((a, row) => Math.max(a, Math.abs(Number(row[value]))), 0) || 1
   const picture = svg('svg', {
     class: 'bars',
-    viewBox: `0 0 ${WIDE} ${shown.length * 18}`,
+    viewBox: `0 -18 ${WIDE} ${shown.length * 18 + 18}`,
     role: 'img',
     'aria-label': `Bars: ${columns[value]} for each ${columns[label]}`
   })
+  picture.append(svg('text', { x: 220, y: -5, class: 'muted' }, columns[value]))
   shown.forEach((row, i) => {
     const wide = (Math.abs(Number(row[value])) / most) * (WIDE - 330)
     picture.append(

@@ -20,6 +20,7 @@ export const DEFAULTS = Object.freeze({
   folded: '', // threads that show one row: 1,5
   mode: 'callees', // of the flame graph
   sort: 'self', // of the functions
+  order: '', // 'up': turned round
   text: '', // filter of the functions
   sql: '',
   chart: '',

@@ -8,6 +8,7 @@ import { Flight } from './flight.js'
 import { duration, short } from './format.js'
 import { Gestures, Held } from './gestures.js'
 import { Gutter } from './gutter.js'
+import { momentsOf, near } from './moments.js'
 import { Overview } from './overview.js'
 import { drawFrame, drawLabels, drawLosses, drawMoments, drawRuler, drawSelection } from './overlay.js'
 import { cellAt, paint, raster } from './paint.js'
@@ -19,6 +20,7 @@ import { heightOf, layout, rangeOf, ROW, visible, zoomed } from './tracks.js'
 const RULER = 30
 const NAMED = 30 // CSS pixels from which on a call is named
 const ASK_EVERY = 50 // milliseconds
+const REACH = 5 // pixels beside a flag that belong to it
 const TALLEST = 8e6 // pixels that a browser can scroll
 
 /** @typedef {import('./types.js').Context} Context */
@@ -96,7 +98,15 @@ export class Timeline {
     )
     this.held = new Held((zoom, pan) => this.move(zoom, pan))
     const target = this.target()
-    this.gestures = [new Gestures(this.canvas, target, false), new Gestures(this.ruler, target, true)]
+    const flags = (/** @type {number} */ x, /** @type {number} */ y) => this.tellFlags(this.ruler, x, y, this.range())
+    this.gestures = [
+      new Gestures(this.canvas, target, false),
+      new Gestures(this.ruler, { ...target, hover: flags }, true)
+    ]
+    this.overview.canvas.addEventListener('pointermove', event =>
+      this.tellFlags(this.overview.canvas, event.offsetX, event.offsetY, this.context.info())
+    )
+    this.overview.canvas.addEventListener('pointerleave', () => this.tellFlags(this.overview.canvas, -1, -1))
     this.scroller.addEventListener('scroll', () => {
       store.set({ top: Math.round(this.scroller.scrollTop) })
       this.dirty()
@@ -345,6 +355,14 @@ export class Timeline {
       click: (x, y, twice) => this.click(x, y, twice),
       scrolls: () => heightOf(this.tracks) > this.height + 4
     }
+  }
+
+  /** What the flags under the pointer stand for. @param {HTMLElement} canvas @param {number} x -1: nowhere
+   * @param {number} y @param {{start?: number, end?: number, from?: number, to?: number}} [range] of the canvas */
+  tellFlags (canvas, x, y, { start = 0, end = 0, from = start, to = end } = {}) {
+    const pixel = (to - from) / Math.max(1, this.width)
+    const found = x < 0 ? [] : near(momentsOf(this.context.info()), from + x * pixel, REACH * pixel)
+    this.tip.tell(found, { x, y }, canvas, this.root)
   }
 
   /** @param {number} zoom @param {number} pan */

@@ -101,6 +101,11 @@ async function selects (sight, served) {
   const { a, b } = await sight.state()
   const answer = await served.ask(`select?from=${a}&to=${b}`)
   assert.ok((await sight.text('.details .made tbody tr')).includes(answer.functions[0].name))
+  await sight.page.select('.details select[aria-label=Thread]', '1')
+  await sight.settled()
+  assert.equal((await sight.state()).thread, '1')
+  const [own] = (await served.ask(`select?from=${a}&to=${b}&thread=1`)).functions
+  assert.ok((await sight.text('.details .made tbody tr')).includes(own.name))
   await sight.press('Escape')
   assert.equal((await sight.state()).a, undefined)
   await sight.press('m')
@@ -143,6 +148,42 @@ checks.searches = async () => {
   await other.until('.chosen', 'new_word')
   await other.done('search again')
   await again.close()
+}
+
+checks.flags_are_told = async () => {
+  const served = await Served.start(contrail, traces.crash)
+  const sight = await browser.page()
+  await sight.open(served.address)
+  const { signals, end, windows } = await served.ask('info')
+  const map = await sight.box('canvas.map')
+  await sight.page.mouse.move(map.x + (signals[0].time / end) * map.width, map.y + 20)
+  await sight.until('.tip', 'SIGSEGV')
+  await sight.until('.tip', 'window of detail')
+  await sight.page.mouse.move(map.x + map.width / 4, map.y + 20)
+  await sight.page.waitForSelector('.tip[hidden]')
+  const ruler = await sight.box('canvas.ruler')
+  await sight.page.mouse.move(ruler.x + (signals[0].time / end) * ruler.width, ruler.y + 10)
+  await sight.until('.tip', 'SIGSEGV')
+  assert.equal((await sight.texts('.moments li')).length, signals.length + windows.length)
+  await sight.page.focus('.moments .bad')
+  await sight.press('Enter')
+  const { from, to } = await sight.range()
+  assert.ok(from < signals[0].time && signals[0].time < to && to - from < end / 2, 'without a mouse too')
+  await sight.done('flags')
+  await served.close()
+}
+
+checks.the_header_is_one_row = async () => {
+  const served = await Served.start(contrail, traces.tour)
+  const sight = await browser.page()
+  const { functions } = await served.ask('search?text=_&limit=200')
+  const [long] = functions.sort((a, b) => b.name.length - a.name.length)
+  await sight.open(served.address, `fn=${long.function}&name=${long.name}`)
+  await sight.page.waitForSelector('.chosen')
+  const { height } = await sight.box('header')
+  assert.ok(height < 50, `${height} pixels`)
+  await sight.done('header')
+  await served.close()
 }
 
 checks.keyboard_alone = async () => {

@@ -10,8 +10,9 @@ import { Cells, COLUMNS, levelOf, tileSpan } from '../../viewer/cells.js'
 import { chartFor, filled, line, sparkPath } from '../../viewer/charts.js'
 import { COLOURS, colourOf, LEVELS, palette, rgb } from '../../viewer/colours.js'
 import { boxAt, boxes, neighbour } from '../../viewer/flames.js'
-import { duration, moment, short, step, tick } from '../../viewer/format.js'
-import { bucketRange, cropped, heatAt, heatBoxes } from '../../viewer/heat.js'
+import { brief, duration, moment, short, step, tick, whole } from '../../viewer/format.js'
+import { bucketRange, cropped, heatAt, heatBoxes, steps } from '../../viewer/heat.js'
+import { momentsOf, near } from '../../viewer/moments.js'
 import { cellAt, firstAfter, fitted, paint, raster, STRIDE } from '../../viewer/paint.js'
 import { DEFAULTS, parse, serialize, Store } from '../../viewer/store.js'
 import { heightOf, layout, rangeOf, visible, within, zoomed } from '../../viewer/tracks.js'
@@ -518,6 +519,58 @@ test('numbers are as people read them', () => {
   assert.deepEqual([999, 12345, 12345678].map(short), ['999', '12 k', '12 M'])
   assert.deepEqual([1, 3, 70, 1e6].map(step), [1, 5, 100, 1e6])
   assert.equal(tick(1500000, 500000), '1,500 µs')
+})
+
+test('the axis of durations has round numbers, as many as there is room for', () => {
+  const heat = { from: 0, to: 1, low: 10, high: 20, columns: [] }
+  assert.deepEqual(steps(heat, 20).map(whole), [
+    '2 µs',
+    '5 µs',
+    '10 µs',
+    '20 µs',
+    '50 µs',
+    '100 µs',
+    '200 µs',
+    '500 µs',
+    '1 ms'
+  ])
+  assert.deepEqual(steps(heat, 6).map(whole), ['3 µs', '10 µs', '30 µs', '100 µs', '300 µs', '1 ms'])
+  assert.deepEqual(steps(heat, 3).map(whole), ['10 µs', '100 µs', '1 ms'])
+  assert.ok(steps({ ...heat, low: 0, high: 64 }, 4).length <= 5)
+})
+
+test('flags are told by time, the shortest of those that are near first', () => {
+  const info = {
+    threads: [{ thread: 2, tid: 77, name: 'worker' }],
+    marks: [{ time: 50, thread: 2, label: 'deploy' }],
+    windows: [{ start: 20, end: 90, reason: 'crash' }],
+    signals: [{ time: 52, thread: 2, signal: 'SIGSEGV' }],
+    losses: [{ thread: 2, start: 10, end: 30, events: 1200, reason: 'full' }]
+  }
+  const all = momentsOf(/** @type {any} */ (info))
+  assert.deepEqual(
+    all.map(one => one.text),
+    ['1,200 events lost in worker 77: full', 'window of detail, 70 ns: crash', 'mark deploy', 'SIGSEGV']
+  )
+  assert.deepEqual(
+    near(all, 51, 1).map(one => one.text.slice(0, 7)),
+    ['mark de', 'SIGSEGV', 'window ']
+  )
+  assert.deepEqual(near(all, 95, 3), [])
+})
+
+test('a chart shows what the rows are sorted by, never numbers that are names', () => {
+  const columns = ['id', 'function', 'start', 'duration']
+  const rows = [
+    [9, 'a', 5, 30],
+    [4, 'b', 8, 20],
+    [7, 'c', 1, 10]
+  ]
+  assert.deepEqual(chartFor(columns, rows), { kind: 'bars', label: 1, values: [3] })
+  assert.deepEqual(chartFor(columns, rows, 'start'), { kind: 'bars', label: 1, values: [2] })
+  assert.equal(chartFor(columns, rows, 'none'), null)
+  assert.equal(chartFor(['id', 'function'], [[1, 'a'], [2, 'b']]), null)
+  assert.equal(brief('session_20250102_030405'), '20250102_030405')
 })
 
 test('colours are those of the name, and text is readable on each', () => {

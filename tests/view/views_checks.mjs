@@ -114,7 +114,10 @@ checks.a_comparison = async () => {
   const box = await sight.box('.compare canvas')
   await sight.page.mouse.move(box.x + 30, box.y + 10)
   await sight.until('.compare .line', 'before')
-  const { rows: flame } = await served.ask('compare/flame?trace=0&with=1')
+  const { rows: flame, total } = await served.ask('compare/flame?trace=0&with=1')
+  liesWithin(flame, total)
+  assert.match(await sight.text('.compare .bar'), /before:\s*\d{8}_\d{6}/)
+  assert.equal(await sight.page.$eval('.details', panel => panel.hidden), true, 'nothing is selected')
   await sight.page.focus('.compare canvas')
   await sight.press('ArrowRight')
   await sight.until('.compare .line', `${flame[0][3]} – before`)
@@ -122,6 +125,74 @@ checks.a_comparison = async () => {
   const inner = flame.find(row => row[0] === 1)
   await sight.until('.compare .line', `${inner[3]} – before`)
   await sight.done('compare')
+  await served.close()
+}
+
+/** No box of a flame graph lies on its neighbour, though the traces' programs have other functions in `main`. */
+function liesWithin (rows, total) {
+  const above = [[0, total]]
+  const ends = []
+  for (const [depth, x, wide] of rows) {
+    above.length = depth + 1
+    const [low, high] = above[depth]
+    assert.ok(x >= low && x + wide <= high && x >= (ends[depth] ?? 0), `${depth} ${x} ${wide}`)
+    ends[depth] = x + wide
+    above.push([x, x + wide])
+  }
+}
+
+checks.tables_are_turned_round = async () => {
+  const served = await Served.start(contrail, traces.tour, traces.code)
+  const sight = await browser.page()
+  await sight.open(served.address, 'view=functions')
+  const calls = () =>
+    sight.page.$$eval('.functions tbody tr', rows =>
+      rows.map(row => Number(row.cells[2].innerText.replaceAll(',', '')))
+    )
+  const head = '.functions thead th:nth-child(3)'
+  for (const [way, order] of [
+    ['descending', (a, b) => b - a],
+    ['ascending', (a, b) => a - b]
+  ]) {
+    await sight.page.click(`${head} button`)
+    await sight.settled()
+    assert.equal(await sight.page.$eval(head, cell => cell.getAttribute('aria-sort')), way)
+    const shown = await calls()
+    assert.deepEqual(shown, [...shown].sort(order))
+  }
+  assert.equal((await sight.state()).order, 'up')
+  await sight.go('view=blocks&trace=1')
+  const names = await sight.texts('.blocks tbody th')
+  assert.ok(names.length && names.every(name => !/^\d+$/.test(name.trim())), names.slice(0, 9).join())
+  const longest = 'SELECT id, function, duration FROM calls ORDER BY duration DESC LIMIT 9'
+  await sight.go(`view=sql&sql=${encodeURIComponent(longest)}`)
+  assert.equal(await sight.page.$eval('.chart text', text => text.textContent), 'duration')
+  await sight.page.select('.sql select[aria-label=Chart]', 'none')
+  await sight.settled()
+  assert.equal(await sight.page.$('.chart svg'), null)
+  await sight.page.select('.sql select[aria-label=Examples]', await tablesQuestion(sight))
+  await sight.until('.sql tbody', 'functions')
+  await sight.until('.sql tbody', 'stack_at')
+  await sight.done('turned')
+  await served.close()
+}
+
+/** The example that lists the tables. */
+const tablesQuestion = sight =>
+  sight.page.$$eval(
+    '.sql select[aria-label=Examples] option',
+    all => all.find(one => /Tables/.test(one.innerText)).value
+  )
+
+checks.a_crash_fits_the_window = async () => {
+  const served = await Served.start(contrail, traces.crash)
+  const sight = await browser.page()
+  await sight.open(served.address, 'view=crash')
+  await sight.painted()
+  const last = await sight.box('.last li:last-child')
+  assert.ok(last.y + last.height <= 720, 'the last call is in sight')
+  assert.ok(last.height < 30, 'in one line')
+  await sight.done('crash fits')
   await served.close()
 }
 

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What flags and shades of the timeline stand for, in words: marks, windows of detail, signals, lost events.
+import { duration, plural } from './format.js'
+
+/** @typedef {{time: number, end: number, thread: number, bad: boolean, text: string}} Moment thread: -1, of all */
+
+/** The moments of a trace, by time. @param {import('./types.js').Info} info @returns {Moment[]} */
+export function momentsOf (info) {
+  const whose = (/** @type {number} */ thread) => {
+    const found = info.threads.find(one => one.thread === thread)
+    return found ? ` in ${found.name || 'thread'} ${found.tid}` : ''
+  }
+  return [
+    ...info.marks.map(one => ({
+      time: one.time,
+      end: one.time,
+      thread: -1,
+      bad: false,
+      text: `mark ${one.label || one.reason || ''}`.trim()
+    })),
+    ...info.windows.map(one => ({
+      time: one.start,
+      end: one.end,
+      thread: -1,
+      bad: false,
+      text: `window of detail, ${duration(one.end - one.start)}${one.reason ? `: ${one.reason}` : ''}`
+    })),
+    ...info.signals.map(one => ({
+      time: one.time,
+      end: one.time,
+      thread: one.thread,
+      bad: true,
+      text: one.text || one.signal
+    })),
+    ...info.losses.map(one => ({
+      time: one.start,
+      end: one.end,
+      thread: one.thread,
+      bad: true,
+      text: `${plural(one.events, 'event')} lost${whose(one.thread)}${one.reason ? `: ${one.reason}` : ''}`
+    }))
+  ].sort((a, b) => a.time - b.time || a.end - b.end)
+}
+
+/** Those at a time, or as near as `tolerance`; the shortest first. @param {Moment[]} moments @param {number} time
+ * @param {number} tolerance */
+export const near = (moments, time, tolerance) =>
+  moments
+    .filter(one => one.time - tolerance <= time && time <= one.end + tolerance)
+    .sort((a, b) => a.end - a.time - (b.end - b.time))
