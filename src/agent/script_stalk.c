@@ -213,6 +213,7 @@ static int make_stalker(void) {
     if (status)
         return status;
     agent.stalker->family = &family;
+    agent.stalker->written_to = true; /* by the script, linkage tables too */
     agent.stalker->excluded[0].start = agent.image;
     agent.stalker->excluded[0].end = agent.image_end;
     agent.shared->made = 1;

@@ -198,7 +198,7 @@ bool ct_stalk_touches_constants(const struct ct_stalker *s, uint64_t start, uint
 }
 
 bool ct_stalk_constant(struct ct_stalker *s, uint64_t address) {
-    if (address % 8)
+    if (address % 8 || s->written_to)
         return false;
     if (!s->map_count || (s->constants_old && !touches_constants(s, address, address + 8)))
         read_maps(s);

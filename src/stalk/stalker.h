@@ -86,6 +86,7 @@ struct ct_stalker {
     struct stalk_range constants[STALK_MAX_CONSTANTS]; /* of files, private, and only readable: as far as is known */
     uint32_t constant_count;
     bool constants_old; /* mappings were protected since: there may be more */
+    bool written_to;    /* another process writes to any memory: no word is constant */
     struct stalk_probe probes[STALK_MAX_PROBES];
     uint32_t probe_count;
     struct ct_stalker_statistics statistics;

@@ -81,6 +81,32 @@ static void follows_a_thread(void **state) {
     end_target(&t);
 }
 
+/* A word that the program cannot change: a branch through it leads where the script says, from the next call on. */
+static void changes_what_branches_read(void **state) {
+    static const struct ct_script_follow what = {.mask = CT_SCRIPT_EVENT_CALL};
+    struct target t;
+    struct server v;
+    char line[128];
+    void *word = NULL;
+    (void)state;
+    start_target(&t);
+    ask_line(&t, line, sizeof line, "word");
+    assert_int_equal(sscanf(line, "%p", &word), 1);
+    begin_server(&v, &t, NULL, leave_alone);
+    assert_int_equal(ct_script_follow(v.script, NULL, t.pid, &what), 0);
+    for (int i = 0; i < 20; i++) {
+        uint64_t target = i % 2 ? t.outer : t.inner;
+        assert_int_equal(ct_script_write(v.script, (uint64_t)word, &target, sizeof target), 0);
+        for (int j = 0; j < 5; j++) {
+            ask_line(&t, line, sizeof line, "through 4");
+            assert_string_equal(line, i % 2 ? "10" : "5");
+        }
+    }
+    assert_int_equal(ct_script_unfollow(v.script, NULL, t.pid), 0);
+    end_server(&v);
+    end_target(&t);
+}
+
 /* On a busy machine a thread may be stopped in the middle of translating, again and again. */
 #define PATIENTLY(call)                                                                                                \
     do {                                                                                                               \
@@ -372,6 +398,7 @@ static void loads_code(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follows_a_thread),
+        cmocka_unit_test(changes_what_branches_read),
         cmocka_unit_test(hands_over_at_a_flush),
         cmocka_unit_test(follows_a_call),
         cmocka_unit_test(follows_threads_until_the_end),

@@ -64,6 +64,22 @@ API static long twin(long a, long b) { /* replaces add */
     return a * b;
 }
 
+/* As a linkage table is: memory that is only readable once the program runs. */
+__attribute__((used)) static long (*const word)(long) = inner;
+
+#ifdef __x86_64__
+long through_word(long n);
+__asm__(".text\n"
+        ".type through_word, @function\n"
+        "through_word: jmp *word(%rip)\n"
+        ".size through_word, . - through_word\n");
+#else
+API static long through_word(long n) {
+    long (*const volatile *at)(long) = &word;
+    return (*at)(n);
+}
+#endif
+
 static void print_addresses(void) {
     printf("add=%p scale=%p inner=%p outer=%p sum10=%p fail_with=%p jump_away=%p twin=%p errno=%p\n", (void *)add,
            (void *)scale, (void *)inner, (void *)outer, (void *)sum10, (void *)fail_with, (void *)jump_away,
@@ -144,6 +160,10 @@ static void obey(char *line) {
         printf("%.3f\n", scale(x, y));
     else if (sscanf(line, "outer %ld", &a) == 1)
         printf("%ld\n", outer(a));
+    else if (sscanf(line, "through %ld", &a) == 1)
+        printf("%ld\n", through_word(a));
+    else if (!strncmp(line, "word", 4))
+        printf("%p\n", (const void *)&word);
     else if (sscanf(line, "calls %ld %ld", &a, &b) == 2) { /* b at a time */
         for (long i = 0; i < a; i++) {
             outer(i);
