@@ -30,7 +30,7 @@ static uint64_t leaf(int n) {
     return (uint64_t)(code + LEAVES + n * STEP);
 }
 
-/* Both functions lead to the leaf. Not inlined: its own indirect calls are counted too, unless they are known already. */
+/* Both functions lead to the leaf. Not inlined: its own indirect calls are counted too, unless they are known. */
 static __attribute__((noinline)) bool leads_to(int n) {
     return call(JUMPS) == n && call(CALLS) == n && call(JUMPS) == n;
 }
