@@ -23,6 +23,12 @@ declare global {
   const Process: contrail.Process;
   const Module: typeof contrail.Module;
   type Module = contrail.Module;
+  const ModuleMap: typeof contrail.ModuleMap;
+  type ModuleMap = contrail.ModuleMap;
+  const MatchPattern: typeof contrail.MatchPattern;
+  type MatchPattern = contrail.MatchPattern;
+  const Checksum: typeof contrail.Checksum;
+  type Checksum = contrail.Checksum;
   const Thread: typeof contrail.Thread;
   const Backtracer: contrail.Api['Backtracer'];
   const Memory: contrail.Memory;

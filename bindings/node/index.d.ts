@@ -57,6 +57,8 @@ export class NativePointer {
   toString(radix?: number): string;
   toJSON(): string;
   toMatchPattern(): string;
+  /** 'text ' + pointer is its text; < and > compare numbers. */
+  [Symbol.toPrimitive](hint: string): string | number;
 
   readPointer(): NativePointer;
   readS8(): number;
@@ -182,11 +184,11 @@ export interface InvocationListener {
 }
 export interface Interceptor {
   /** An array of targets is hooked at once, all or none; single ones when the script's turn is over, or at flush(). */
-  attach(target: PointerLike | PointerLike[],
+  attach(target: PointerLike | PointerLike[] | {address: PointerLike},
     callbacks: InvocationCallbacks | ((this: InvocationContext, args: InvocationArguments) => void),
     data?: PointerLike): InvocationListener;
-  replace(target: PointerLike, replacement: PointerLike, data?: PointerLike): void;
-  replaceFast(target: PointerLike, replacement: PointerLike): NativePointer;
+  replace(target: PointerLike | {address: PointerLike}, replacement: PointerLike, data?: PointerLike): void;
+  replaceFast(target: PointerLike | {address: PointerLike}, replacement: PointerLike): NativePointer;
   revert(target: PointerLike): void;
   detachAll(): void;
   flush(): void;
@@ -268,7 +270,11 @@ export class Module {
   readonly base: NativePointer;
   readonly size: number;
   readonly path: string;
+  /** ELF files have none. */
+  readonly version: string | null;
   ensureInitialized(): void;
+  enumerateSections(): Array<{id: string; name: string; address: NativePointer; size: number}>;
+  enumerateDependencies(): Array<{name: string; type: 'regular'}>;
   enumerateExports(): ExportDetails[];
   enumerateImports(): ImportDetails[];
   enumerateSymbols(): SymbolDetails[];
@@ -293,6 +299,26 @@ export class Module {
   static enumerateSymbols(module: string): SymbolDetails[];
   static enumerateRanges(module: string, protection: Protection): Range[];
   static ensureInitialized(name: string): void;
+}
+
+/** Which module an address belongs to, as the modules were when it was made or updated. */
+export class ModuleMap {
+  constructor(filter?: (module: Module) => boolean);
+  has(address: PointerLike): boolean;
+  find(address: PointerLike): Module | null;
+  get(address: PointerLike): Module;
+  findName(address: PointerLike): string | null;
+  getName(address: PointerLike): string;
+  findPath(address: PointerLike): string | null;
+  getPath(address: PointerLike): string;
+  update(): void;
+  values(): Module[];
+}
+
+/** Called while the thread that has loaded or unloaded them waits, before constructors run. */
+export interface ModuleObserverCallbacks {
+  onAdded?(module: Module): void;
+  onRemoved?(module: Module): void;
 }
 
 export class Thread {
@@ -329,12 +355,19 @@ export interface Process {
   isDebuggerAttached(): boolean;
   getCurrentThreadId(): number;
   enumerateThreads(): Thread[];
+  getThreadById(id: number): Thread;
+  findThreadById(id: number): Thread | null;
+  /** On the thread, when it next runs code of its own. Rejects what the function throws. */
+  runOnThread<T>(id: number, callback: () => T): Promise<T>;
+  attachModuleObserver(callbacks: ModuleObserverCallbacks): {detach(): void};
   enumerateModules(): Module[];
   findModuleByName(name: string): Module | null;
   getModuleByName(name: string): Module;
   findModuleByAddress(address: PointerLike): Module | null;
   getModuleByAddress(address: PointerLike): Module;
   enumerateRanges(specifier: Protection | {protection: Protection; coalesce: boolean}): Range[];
+  findFunctionRange(address: PointerLike): {base: NativePointer; size: number} | null;
+  getFunctionRange(address: PointerLike): {base: NativePointer; size: number};
   findRangeByAddress(address: PointerLike): Range | null;
   getRangeByAddress(address: PointerLike): Range;
   /** True of the callback: the thread goes on with its registers as they are now. */
@@ -347,16 +380,25 @@ export interface ScanCallbacks {
   onComplete?(): void;
 }
 export interface Memory {
-  alloc(size: number, options?: {near?: PointerLike; maxDistance?: number}): NativePointer;
+  alloc(size: number | UInt64, options?: {near?: PointerLike; maxDistance?: number}): NativePointer;
   allocUtf8String(text: string): NativePointer;
   allocUtf16String(text: string): NativePointer;
-  copy(to: PointerLike, from: PointerLike, size: number): void;
-  dup(address: PointerLike, size: number): NativePointer;
-  protect(address: PointerLike, size: number, protection: Protection): boolean;
+  copy(to: PointerLike, from: PointerLike, size: number | UInt64): void;
+  dup(address: PointerLike, size: number | UInt64): NativePointer;
+  protect(address: PointerLike, size: number | UInt64, protection: Protection): boolean;
   queryProtection(address: PointerLike): Protection;
-  patchCode(address: PointerLike, size: number, apply: (code: NativePointer) => void): void;
-  scan(address: PointerLike, size: number, pattern: string, callbacks: ScanCallbacks): Promise<void>;
-  scanSync(address: PointerLike, size: number, pattern: string): Array<{address: NativePointer; size: number}>;
+  patchCode(address: PointerLike, size: number | UInt64, apply: (code: NativePointer) => void): void;
+  scan(address: PointerLike, size: number | UInt64, pattern: string | MatchPattern, callbacks: ScanCallbacks):
+    Promise<void>;
+  scanSync(address: PointerLike, size: number | UInt64, pattern: string | MatchPattern):
+    Array<{address: NativePointer; size: number}>;
+  findPointers(ranges: {base: NativePointer; size: number} | Array<{base: NativePointer; size: number}>,
+    values: PointerLike[], options?: {mask?: PointerLike}): Array<{address: NativePointer; value: NativePointer}>;
+}
+/** "13 37 ?? ff", "13 37 : 1f ff" or "/some\\s*text/", read once for many scans. */
+export class MatchPattern {
+  constructor(pattern: string);
+  private readonly parsed: any;
 }
 
 export class DebugSymbol {
@@ -431,6 +473,37 @@ export class Arm64Writer {
 export function hexdump(target: PointerLike | Bytes,
   options?: {offset?: number; length?: number; address?: PointerLike; header?: boolean; ansi?: boolean}): string;
 
+/** Files of the machine that the script runs on, with the modes of fopen. */
+export class File {
+  constructor(path: string, mode: string);
+  static readonly SEEK_SET: number;
+  static readonly SEEK_CUR: number;
+  static readonly SEEK_END: number;
+  static readAllBytes(path: string): ArrayBuffer;
+  static readAllText(path: string): string;
+  static writeAllBytes(path: string, bytes: Bytes): void;
+  static writeAllText(path: string, text: string): void;
+  tell(): number;
+  seek(offset: number, whence?: number): number;
+  readBytes(count?: number): ArrayBuffer;
+  readText(count?: number): string;
+  readLine(): string;
+  write(data: string | Bytes): void;
+  flush(): void;
+  close(): void;
+}
+export type ChecksumType = 'md5' | 'sha1' | 'sha256' | 'sha384' | 'sha512';
+export class Checksum {
+  constructor(type: ChecksumType);
+  static compute(type: ChecksumType, data: string | Bytes): string;
+  update(data: string | Bytes): Checksum;
+  copy(): Checksum;
+  getString(): string;
+  peekString(): string;
+  getDigest(): ArrayBuffer;
+  peekDigest(): ArrayBuffer;
+}
+
 /* ---- Contrail's own ---- */
 
 export interface Row {
@@ -502,6 +575,10 @@ export interface Api {
   CModule: typeof CModule;
   Process: Process;
   Module: typeof Module;
+  ModuleMap: typeof ModuleMap;
+  MatchPattern: typeof MatchPattern;
+  File: typeof File;
+  Checksum: typeof Checksum;
   Thread: typeof Thread;
   Backtracer: {ACCURATE: any; FUZZY: any};
   Memory: Memory;
@@ -513,7 +590,8 @@ export interface Api {
   X86Writer: typeof X86Writer;
   Arm64Writer: typeof Arm64Writer;
   Script: {readonly runtime: string; readonly fileName: string; timeout: number;
-    nextTick(callback: (...args: any[]) => void, ...args: any[]): void; pin(): void; unpin(): void};
+    nextTick(callback: (...args: any[]) => void, ...args: any[]): void; pin(): void; unpin(): void;
+    evaluate(name: string, source: string): any; load(name: string, source: string): Promise<any>};
   send(message: any, data?: Bytes | null): void;
   recv(callback: (message: any, data: ArrayBuffer | null) => void): {wait(): void};
   recv(type: string, callback: (message: any, data: ArrayBuffer | null) => void): {wait(): void};

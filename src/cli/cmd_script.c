@@ -139,17 +139,22 @@ const struct ct_command ct_command_script = {
     .program = true,
     .description =
         "Runs FILE in Node, beside the process: Interceptor, Stalker, Module, Memory, NativeFunction and the others "
-        "are "
-        "global names, as people know them from Frida. docs/SCRIPT.md describes them. The process has no interpreter "
-        "in "
-        "it: its threads wait while a callback runs, for at most --timeout, and go on when the script or Node dies.\n\n"
-        "A program that is started waits until the script has been read. The script runs for as long as the process "
-        "does; Ctrl-C leaves the process, which runs on as before.",
+        "are global names, as people know them from Frida. docs/SCRIPT.md describes them. The process has no "
+        "interpreter in it: its threads wait while a callback runs, for at most --timeout, and go on when the script "
+        "or Node dies.\n\n"
+        "FILE is JavaScript (.js, .cjs), a module (.mjs: import, await) or TypeScript (.ts: with Node 22.18, or with "
+        "npm's typescript beside it).\n\n"
+        "A program that is started waits until the script has been read, and does not begin when that fails. The "
+        "script runs for as long as the process does; Ctrl-C leaves the process, which runs on as before. What the "
+        "script prints and sends goes to standard output, errors and warnings to standard error.",
     .options = option_table,
-    .notes = "Exit status:\n"
-             "  that of a program that was started, 0 of a process; 1 when the script could not be read\n"
-             "  64 (wrong usage), 69 (not possible here) or 77 (no permission)",
+    .notes =
+        "Exit status:\n"
+        "  that of a program that was started, 0 of a process; 1 when the script could not be read, or has thrown\n"
+        "  while it was\n"
+        "  64 (wrong usage), 69 (not possible here) or 77 (no permission)",
     .examples = "contrail script examples/scripts/log-open.js -- cat /etc/hostname\n"
                 "contrail script watch.js -p 4711\n"
+                "contrail script --timeout 30s --node /opt/node22/bin/node check.ts ./tests\n"
                 "contrail script --timeout 100ms hot.js ./server --port 8080",
 };

@@ -200,10 +200,11 @@ struct ct_script_hook {
 /* Installs them under one stop of the process. Returns the number that were installed, or a negative code if none could
  * be tried. CT_ERR_ALREADY_HOOKED per hook: one hook a function; to change it, call again with CT_SCRIPT_ON_... and the
  * same address after ct_script_unhook, or use ct_script_change. CT_ERR_NOT_FUNCTION, CT_ERR_HOOK_FAILED (too short,
- * branched into, watched by the engine itself, ...). */
+ * branched into, watched by the engine itself, ...). CT_ERR_UNSUPPORTED: its returns are not seen (dlopen, setjmp). */
 int ct_script_hook(struct ct_script *s, struct ct_script_hook *hooks, size_t count);
-/* Could this function be hooked? Stops nothing; 0, or a status as above. */
-int ct_script_check_hook(struct ct_script *s, uint64_t address);
+/* Could this function be hooked, with these callbacks (enum ct_script_hook_flags)? Stops nothing; 0, or a status as
+ * above. */
+int ct_script_check_hook(struct ct_script *s, uint64_t address, uint32_t flags);
 /* Other callbacks for a hook: flags, natives and user are set at once, no thread is stopped. */
 int ct_script_change(struct ct_script *s, const struct ct_script_hook *hook);
 /* Puts the bytes back, under one stop. Calls that are open return correctly, without on_leave. */
@@ -227,6 +228,7 @@ enum ct_script_kind {
     CT_SCRIPT_EXCEPTION = 7, /* ct_script_watch_faults: an answer with changes: the thread goes on with them */
     CT_SCRIPT_EVENTS = 8,    /* no thread waits; ct_script_events takes them */
     CT_SCRIPT_GONE = 9,      /* no thread waits: the process has ended, or executes another program. Once, and last */
+    CT_SCRIPT_MODULES = 10,  /* ct_script_watch_modules; ct_script_modules_seen says that they were looked at */
 };
 
 struct ct_script_request {
@@ -273,6 +275,15 @@ int ct_script_extend(struct ct_script *s, const struct ct_script_request *reques
 /* Vector register n of a waiting thread: 16 bytes (xmm; v of arm64). Written ones take effect with the answer. */
 int ct_script_read_vector(struct ct_script *s, const struct ct_script_request *request, unsigned n, void *bytes);
 int ct_script_write_vector(struct ct_script *s, const struct ct_script_request *request, unsigned n, const void *bytes);
+
+/* ---- libraries that come and go ---- */
+
+/* From now on (or, `on` false, no longer) there is a request of kind MODULES when the program has loaded or unloaded
+ * libraries. No slot waits for it, but the program's thread does, inside the dynamic linker and before constructors
+ * run, until ct_script_modules_seen, at most for the time limit; not while ct_script_run is under way.
+ * CT_ERR_UNSUPPORTED: the program has no dynamic linker that is known, or is recorded. */
+int ct_script_watch_modules(struct ct_script *s, bool on);
+void ct_script_modules_seen(struct ct_script *s, const struct ct_script_request *request);
 
 /* ---- faults ---- */
 

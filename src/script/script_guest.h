@@ -11,8 +11,9 @@
 struct ct_script_recorded {
     uint64_t function, stub, shared; /* `shared`: the code that its stub calls */
     uint32_t number;
-    bool wanted;   /* the script wants it */
-    bool switched; /* by us: its stub tells guests */
+    uint8_t entry_only; /* its returns are not recorded */
+    bool wanted;        /* the script wants it */
+    bool switched;      /* by us: its stub tells guests */
 };
 
 struct ct_script_guest {
@@ -41,7 +42,7 @@ bool ct_script_guest_has(struct ct_script *s, uint32_t place);
 bool ct_script_guest_is_served(struct ct_script *s);
 
 /* As the functions of script.h without `guest`. */
-int ct_script_guest_check(struct ct_script *s, uint64_t address);
+int ct_script_guest_check(struct ct_script *s, const struct ct_script_hook *want);
 /* Has the recording hooked this function? Without explanation. */
 bool ct_script_guest_records(struct ct_script *s, uint64_t address);
 int ct_script_guest_hook(struct ct_script *s, struct ct_script_hook *hooks, size_t count);

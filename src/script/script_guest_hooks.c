@@ -38,8 +38,10 @@ struct range {
 };
 
 static int read_ranges(struct ct_script *s, const struct ct_boot_code *code, struct range **out) {
+    if (code->region_count > MOST_CODES)
+        return CT_ERR_BAD_FILE;
     *out = calloc(code->region_count + 1, sizeof **out);
-    if (!*out || code->region_count > MOST_CODES)
+    if (!*out)
         return CT_ERR_NO_MEMORY;
     for (uint64_t i = 0; i < code->region_count; i++) {
         struct ct_boot_region r;
@@ -106,6 +108,7 @@ static int read_functions(struct ct_script *s) {
     for (size_t i = 0; !status && i < g->recorded_count; i++) {
         const struct ct_hook_entry *e = &entries[g->recorded[i].number];
         g->recorded[i].function = e->function;
+        g->recorded[i].entry_only = e->entry_only;
         if (e->flavor == CT_ACTION_RECORD && !e->special)
             g->recorded[kept++] = g->recorded[i];
     }
@@ -177,10 +180,18 @@ static struct ct_script_recorded *hookable(struct ct_script *s, uint64_t address
     return NULL;
 }
 
-int ct_script_guest_check(struct ct_script *s, uint64_t address) {
+static int check_returns(struct ct_script *s, const struct ct_script_recorded *r, const struct ct_script_hook *want) {
+    if (!r->entry_only || (!(want->flags & CT_SCRIPT_ON_LEAVE) && !want->native_leave))
+        return 0;
+    return ct_script_fail(s, CT_ERR_UNSUPPORTED,
+                          "returns of the function at 0x%llx cannot be seen, onLeave would never be called",
+                          (unsigned long long)want->address);
+}
+
+int ct_script_guest_check(struct ct_script *s, const struct ct_script_hook *want) {
     int status = 0;
-    (void)hookable(s, address, &status);
-    return status;
+    const struct ct_script_recorded *r = hookable(s, want->address, &status);
+    return r ? check_returns(s, r, want) : status;
 }
 
 bool ct_script_guest_records(struct ct_script *s, uint64_t address) {
@@ -278,7 +289,7 @@ static int prepare(struct ct_script *s, struct ct_script_hook *want, bool *stop)
                               "arguments and its result",
                               (unsigned long long)want->address);
     struct ct_script_recorded *r = hookable(s, want->address, &status);
-    if (!r)
+    if (!r || (status = check_returns(s, r, want)))
         return status;
     want->id = r->number;
     r->wanted = true;
@@ -324,8 +335,10 @@ int ct_script_guest_hook(struct ct_script *s, struct ct_script_hook *hooks, size
 
 int ct_script_guest_change(struct ct_script *s, const struct ct_script_hook *hook) {
     struct ct_script_recorded *r = by_number(s->guest, hook->id);
-    return r && r->wanted ? write_wish(s, r->number, hook)
-                          : ct_script_fail(s, CT_ERR_NOT_FOUND, "there is no such hook");
+    if (!r || !r->wanted)
+        return ct_script_fail(s, CT_ERR_NOT_FOUND, "there is no such hook");
+    int status = check_returns(s, r, hook);
+    return status ? status : write_wish(s, r->number, hook);
 }
 
 /* Stubs stay switched until we leave, or until there is nothing that we want: then the recording is as fast as

@@ -63,6 +63,15 @@ int ct_script_no_room(struct ct_script *s, uint64_t address) {
                           (unsigned long long)address);
 }
 
+/* Some functions look at their return address, return twice or not at all: their returns are not seen. */
+static int check_returns(struct ct_script *s, const struct ct_target_hook *h, const struct ct_script_hook *want) {
+    if (h->entry_only == CT_HOOK_ENTRY_ONLY_NONE || (!(want->flags & CT_SCRIPT_ON_LEAVE) && !want->native_leave))
+        return 0;
+    return ct_script_fail(s, CT_ERR_UNSUPPORTED,
+                          "returns of the function at 0x%llx cannot be seen, onLeave would never be called: it %s",
+                          (unsigned long long)want->address, ct_hook_entry_only_text(h->entry_only));
+}
+
 static int check_hook(struct ct_script *s, const struct ct_script_hook *want, uint32_t *number) {
     int64_t found = number_of(s, want->address);
     if (found < 0)
@@ -80,7 +89,7 @@ static int check_hook(struct ct_script *s, const struct ct_script_hook *want, ui
                               (unsigned long long)want->address);
     if (h->wanted)
         return ct_script_fail(s, CT_ERR_ALREADY_HOOKED, "0x%llx is hooked already", (unsigned long long)want->address);
-    return 0;
+    return check_returns(s, h->hook, want);
 }
 
 /* ---- entries ---- */
@@ -255,12 +264,12 @@ int ct_script_hook(struct ct_script *s, struct ct_script_hook *hooks, size_t cou
     return status;
 }
 
-int ct_script_check_hook(struct ct_script *s, uint64_t address) {
-    const struct ct_script_hook want = {.address = address};
+int ct_script_check_hook(struct ct_script *s, uint64_t address, uint32_t flags) {
+    const struct ct_script_hook want = {.address = address, .flags = flags};
     uint32_t number;
     pthread_mutex_lock(&s->work);
     int status = ct_script_is_gone(s) ? ct_script_fail(s, CT_ERR_NOT_FOUND, "the process has ended")
-                 : s->guest           ? ct_script_guest_check(s, address)
+                 : s->guest           ? ct_script_guest_check(s, &want)
                                       : check_hook(s, &want, &number);
     pthread_mutex_unlock(&s->work);
     return status;
@@ -270,8 +279,10 @@ int ct_script_change(struct ct_script *s, const struct ct_script_hook *hook) {
     pthread_mutex_lock(&s->work);
     bool known = hook->id < s->hooked_room && s->hooked[hook->id].wanted;
     int status = s->guest ? ct_script_guest_change(s, hook)
-                 : known  ? write_entry(s, hook->id, hook)
+                 : known  ? check_returns(s, s->hooked[hook->id].hook, hook)
                           : ct_script_fail(s, CT_ERR_NOT_FOUND, "there is no such hook");
+    if (known && !s->guest && !status)
+        status = write_entry(s, hook->id, hook);
     pthread_mutex_unlock(&s->work);
     return status;
 }

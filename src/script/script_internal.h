@@ -66,6 +66,8 @@ struct ct_script {
     uint64_t worker_stack;  /* for the call of pthread_create */
     bool worker_asked;
     bool watches_faults;
+    bool watches_modules;                                 /* atomic */
+    uint32_t modules_changed, modules_told, modules_seen; /* counts, atomic; modules_told is under `slots` */
     uint64_t thunks; /* memory for callbacks: how many are used, and where the last page is */
     uint32_t thunk_count;
     uint32_t taken[CT_SCRIPT_SLOTS];   /* word of the request that was taken last; under `slots` */
@@ -133,6 +135,13 @@ static inline uint32_t ct_script_heard(const struct ct_script *s) {
 }
 
 int ct_script_outer_tid(const struct ct_script *s, int tid);
+
+/* ---- libraries that come and go (script_modules.c) ---- */
+
+/* On the service's thread: the controller hears of it, and has looked when this returns, if it does in time. */
+void ct_script_tell_modules(struct ct_script *s);
+/* Is there news that nobody was told of? */
+bool ct_script_take_modules(struct ct_script *s, uint64_t *ticket);
 
 /* ---- the thread for calls outside of callbacks (script_worker.c) ---- */
 

@@ -59,6 +59,7 @@ static void serve(struct ct_script *s, struct ct_shm_request *request) {
         pthread_mutex_lock(&s->work);
         (void)ct_script_update(s); /* what cannot be hooked runs unhooked */
         pthread_mutex_unlock(&s->work);
+        ct_script_tell_modules(s);
     }
     expected = CT_REQUEST_TAKEN;
     request->answer = 0;

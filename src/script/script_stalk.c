@@ -340,12 +340,14 @@ _Static_assert(sizeof(struct ct_script_edit) == sizeof(struct ct_script_block_ed
 int ct_script_block(struct ct_script *s, const struct ct_script_request *request, struct ct_script_insn *insns,
                     size_t room) {
     const struct ct_script_block *b = &shared_of(s)->transformed;
-    uint32_t count = b->count < CT_SCRIPT_INSNS ? b->count : CT_SCRIPT_INSNS;
+    uint32_t count = __atomic_load_n(&b->count, __ATOMIC_RELAXED); /* once: the target writes there at any time */
+    count = count < CT_SCRIPT_INSNS ? count : CT_SCRIPT_INSNS;
     if (request->kind != CT_SCRIPT_TRANSFORM)
         return ct_script_fail(s, CT_ERR_INVALID_ARGUMENT, "this request is not about a block");
     for (uint32_t i = 0; i < count && i < room; i++) {
         insns[i] = (struct ct_script_insn){.address = b->addresses[i]};
-        insns[i].length = b->lengths[i] < sizeof insns[i].bytes ? b->lengths[i] : sizeof insns[i].bytes;
+        uint8_t length = __atomic_load_n(&b->lengths[i], __ATOMIC_RELAXED);
+        insns[i].length = length < sizeof insns[i].bytes ? length : sizeof insns[i].bytes;
         if (ct_script_read(s, insns[i].address, insns[i].bytes, insns[i].length))
             return CT_ERR_NOT_MAPPED;
     }
@@ -379,7 +381,7 @@ static const struct ct_script_batch *oldest(struct ct_script *s, uint64_t *bytes
             continue;
         }
         const struct ct_script_batch *b = (const struct ct_script_batch *)(ring + at);
-        *bytes = b->bytes;
+        *bytes = __atomic_load_n(&b->bytes, __ATOMIC_RELAXED);
         if (!*bytes) {
             s->tail += CT_SCRIPT_RING - at;
             continue;
@@ -417,8 +419,9 @@ int ct_script_events(struct ct_script *s, struct ct_script_events *out) {
         uint32_t summary = b->summary != 0;
         *out = (struct ct_script_events){.tid = b->tid, .summary = summary, .data = b + 1, .lost = lost - s->lost_told};
         size_t size = summary ? sizeof(struct ct_script_call_count) : sizeof(struct ct_script_event);
+        uint32_t said = __atomic_load_n(&b->count, __ATOMIC_RELAXED);
         out->count = (bytes - sizeof *b) / size;
-        out->count = b->count < out->count ? b->count : out->count;
+        out->count = said < out->count ? said : out->count;
         out->bytes = out->count * size;
         s->lost_told = lost;
         s->batch_bytes = bytes;

@@ -25,10 +25,15 @@ static bool change_state(struct ct_script_slot *slot, uint32_t from, uint32_t to
 
 /* ---- registers ---- */
 
-/* x86_64 has 16 general registers, pc and flags; arm64 32, pc and flags. */
+/* x86_64 has 16 general registers, pc and flags; arm64 32, pc and flags. Read once: the target may change it. */
+static uint32_t general_of(const struct ct_script_slot *slot) {
+    uint32_t words = __atomic_load_n(&slot->cpu_words, __ATOMIC_RELAXED);
+    uint32_t general = words > 2 ? words - 2 : 0;
+    return general < CT_SCRIPT_CPU_WORDS - 2 ? general : CT_SCRIPT_CPU_WORDS - 2;
+}
+
 static void read_cpu(const struct ct_script_slot *slot, struct ct_script_request *r) {
-    uint32_t general = slot->cpu_words > 2 ? slot->cpu_words - 2 : 0;
-    general = general < CT_SCRIPT_CPU_WORDS - 2 ? general : CT_SCRIPT_CPU_WORDS - 2;
+    uint32_t general = general_of(slot);
     for (uint32_t i = 0; i < general; i++)
         *(i < GENERAL ? &r->cpu.gpr[i] : &r->cpu.more[i - GENERAL]) = slot->cpu[i];
     r->cpu.pc = slot->cpu[general];
@@ -36,8 +41,7 @@ static void read_cpu(const struct ct_script_slot *slot, struct ct_script_request
 }
 
 static void write_cpu(struct ct_script_slot *slot, const struct ct_script_request *r) {
-    uint32_t general = slot->cpu_words > 2 ? slot->cpu_words - 2 : 0;
-    general = general < CT_SCRIPT_CPU_WORDS - 2 ? general : CT_SCRIPT_CPU_WORDS - 2;
+    uint32_t general = general_of(slot);
     for (uint32_t i = 0; i < general; i++)
         slot->cpu[i] = i < GENERAL ? r->cpu.gpr[i] : r->cpu.more[i - GENERAL];
     slot->cpu[general] = r->cpu.pc;
@@ -55,13 +59,14 @@ int ct_script_outer_tid(const struct ct_script *s, int tid) {
 
 static void copy_request(struct ct_script *s, uint32_t i, uint32_t word, struct ct_script_request *out) {
     const struct ct_script_slot *slot = &s->shared->slots[i];
+    uint32_t parent = __atomic_load_n(&slot->parent, __ATOMIC_RELAXED);
     *out = (struct ct_script_request){
         .slot = i,
         .kind = slot->kind,
         .id = slot->id,
         .tid = slot->tid,
         .depth = slot->depth,
-        .parent = slot->parent && slot->parent <= CT_SCRIPT_SLOTS ? slot->parent - 1 : CT_SCRIPT_NO_SLOT,
+        .parent = parent && parent <= CT_SCRIPT_SLOTS ? parent - 1 : CT_SCRIPT_NO_SLOT,
         .ticket = word >> 8,
         .call = slot->call,
         .function = slot->function,
@@ -79,7 +84,7 @@ static bool take_slot(struct ct_script *s, uint32_t i, uint32_t parent, struct c
     uint64_t *posted = &s->shared->posted[i / 64], bit = 1ull << (i & 63);
     const struct ct_script_slot *slot = &s->shared->slots[i];
     (void)__atomic_fetch_and(posted, ~bit, __ATOMIC_ACQ_REL);
-    uint32_t word = state_of(slot), of = slot->parent;
+    uint32_t word = state_of(slot), of = __atomic_load_n(&slot->parent, __ATOMIC_RELAXED);
     if (CT_ASK_STATE(word) != CT_ASK_POSTED || s->taken[i] == word)
         return false;
     if (!of || of > CT_SCRIPT_SLOTS || !s->running[of - 1])
@@ -165,6 +170,12 @@ static int take_next(struct ct_script *s, struct ct_script_request *request) {
     }
     if (ct_script_take(s, 0, request))
         return 0;
+    uint64_t ticket;
+    if (ct_script_take_modules(s, &ticket)) {
+        fill_without_slot(s, CT_SCRIPT_MODULES, request);
+        request->ticket = ticket;
+        return 0;
+    }
     if (!ct_script_has_events(s))
         return CT_ERR_TIMEOUT;
     fill_without_slot(s, CT_SCRIPT_EVENTS, request);

@@ -85,6 +85,17 @@ for (const range of Process.enumerateRanges({protection: 'rw-', coalesce: true})
   console.log(range.base.add(range.size), range.protection);
 console.log(libc.enumerateExports().map(({name, address, type}) => `${type} ${name} ${address}`).length);
 console.log(Process.mainModule.enumerateSymbols().length, Process.mainModule.enumerateImports().length);
+const map = new ModuleMap((one) => one.path.startsWith('/usr'));
+console.log(map.findName(open), map.has(malloc), map.values().length, libc.version);
+const observer = Process.attachModuleObserver({onAdded: (one) => console.log(one.name, one.base)});
+observer.detach();
+Process.runOnThread(Process.id, () => Process.getCurrentThreadId()).then((id) => console.log(id + 1));
+console.log(Process.getThreadById(Process.id).name, Process.findFunctionRange(open)?.size);
+console.log(libc.enumerateSections().map(({name, address, size}) => `${name} ${address} ${size}`).length);
+console.log(libc.enumerateDependencies()[0].name, Checksum.compute('sha256', 'text'));
+const pattern = new MatchPattern('13 37 ?? ff');
+console.log(Memory.scanSync(libc.base, 4096, pattern).length, Script.evaluate('/x.js', '1'));
+console.log(Memory.findPointers({base: buffer, size: 64}, [open], {mask: ptr(-1)})[0].value);
 recv('poke', (message) => send({got: message}));
 rpc.exports = {
   detach() {

@@ -15,13 +15,14 @@ static napi_value hook(napi_env env, napi_callback_info info) {
     return count < 0 ? ct_node_fail(&call, target, count) : ct_node_number(env, count);
 }
 
-/* checkHook(target, address): the status. */
+/* checkHook(target, address, flags): the status. */
 static napi_value check_hook(napi_env env, napi_callback_info info) {
     struct ct_node_call call;
     ct_node_begin(&call, env, info);
     struct ct_node_target *target = ct_node_take_target(&call);
     uint64_t address = ct_node_take_u64(&call);
-    return call.failed ? NULL : ct_node_number(env, ct_script_check_hook(target->script, address));
+    uint32_t flags = ct_node_take_u32(&call);
+    return call.failed ? NULL : ct_node_number(env, ct_script_check_hook(target->script, address, flags));
 }
 
 /* change(target, structure) */

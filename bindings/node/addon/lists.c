@@ -66,7 +66,7 @@ static napi_value words_of(napi_env env, size_t count, uint64_t **words) {
     return array;
 }
 
-/* Names, each ended by a line feed, which no name has. */
+/* Names, each ended by a zero, which no name has. */
 static napi_value names_of(napi_env env, const struct ct_script_symbol *list, size_t count, bool versions) {
     size_t size = 0, at = 0;
     napi_value text = NULL;
@@ -77,7 +77,7 @@ static napi_value names_of(napi_env env, const struct ct_script_symbol *list, si
         const char *name = versions ? list[i].version : list[i].name;
         size_t length = strlen(name);
         memcpy(all + at, name, length);
-        all[at + length] = '\n';
+        all[at + length] = 0;
         at += length + 1;
     }
     napi_create_string_utf8(env, all ? all : "", all ? at : 0, &text);

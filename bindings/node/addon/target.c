@@ -407,6 +407,26 @@ static napi_value watch_faults(napi_env env, napi_callback_info info) {
     return call.failed ? NULL : ct_node_done(&call, target, ct_script_watch_faults(target->script, on));
 }
 
+/* watchModules(target, on) */
+static napi_value watch_modules(napi_env env, napi_callback_info info) {
+    struct ct_node_call call;
+    ct_node_begin(&call, env, info);
+    struct ct_node_target *target = ct_node_take_target(&call);
+    bool on = ct_node_take_bool(&call);
+    return call.failed ? NULL : ct_node_done(&call, target, ct_script_watch_modules(target->script, on));
+}
+
+/* modulesSeen(target, request) */
+static napi_value modules_seen(napi_env env, napi_callback_info info) {
+    struct ct_node_call call;
+    ct_node_begin(&call, env, info);
+    struct ct_node_target *target = ct_node_take_target(&call);
+    const struct ct_script_request *request = ct_node_take_struct(&call, sizeof *request);
+    if (!call.failed)
+        ct_script_modules_seen(target->script, request);
+    return ct_node_undefined(env);
+}
+
 /* close(target): nothing of ours stays in it. Not while one of its functions is under way. */
 static napi_value close_it(napi_env env, napi_callback_info info) {
     struct ct_node_call call;
@@ -463,6 +483,8 @@ void ct_node_add_target(napi_env env, napi_value exports) {
         {"setTimeout", set_timeout},
         {"error", last_error},
         {"watchFaults", watch_faults},
+        {"watchModules", watch_modules},
+        {"modulesSeen", modules_seen},
     };
     ct_node_add(env, exports, functions, CT_NODE_COUNT(functions));
     ct_node_add_lists(env, exports);

@@ -13,6 +13,7 @@ const {toBigInt} = require('./int64');
 const {isNativeCallback} = require('./native');
 
 const ON_ENTER = 1, ON_LEAVE = 2;
+const MOST_CALLS = 1 << 18;
 
 class Hook {
   listeners = []; /* {onEnter, onLeave, native} */
@@ -72,6 +73,10 @@ function functionsOf(callbacks) {
   return callbacks;
 }
 
+/* A pointer, or an object with one, as {address}. */
+const placeOf = (target) => target !== null && typeof target === 'object' && target.toBigInt === undefined &&
+  target.address !== undefined ? target.address : target;
+
 class Interceptor {
   #session;
   #hooks = new Map(); /* address as text: Hook */
@@ -97,10 +102,16 @@ class Interceptor {
 
   /* ---- what the target has to do ---- */
 
-  #fill(item, hook) {
+  #flagsOf(hook) {
     let flags = 0;
-    for (const {onEnter, onLeave} of hook.listeners)
-      flags |= (typeof onEnter === 'function' ? ON_ENTER : 0) | (typeof onLeave === 'function' ? ON_LEAVE : 0);
+    for (const {onEnter, onLeave, native} of hook.listeners)
+      flags |= (typeof onEnter === 'function' || native?.enter ? ON_ENTER : 0) |
+        (typeof onLeave === 'function' || native?.leave ? ON_LEAVE : 0);
+    return flags;
+  }
+
+  #fill(item, hook) {
+    const flags = this.#flagsOf(hook);
     const native = hook.listeners.find((listener) => listener.native)?.native;
     item.set64('address', hook.address).set32('flags', flags).set32('id', hook.id)
       .set64('native_enter', native?.enter ?? 0n).set64('native_leave', native?.leave ?? 0n)
@@ -144,12 +155,14 @@ class Interceptor {
   }
 
   /* Throws for a function that cannot be hooked. */
-  #installSoon(hook) {
-    const status = this.#session.target.checkHook(hook.address);
-    if (status < 0) {
-      this.#hooks.delete(hook.address.toString(16));
+  #check(hook) {
+    const status = this.#session.target.checkHook(hook.address, this.#flagsOf(hook));
+    if (status < 0)
       throw new Error(this.#explain(hook.address, status));
-    }
+  }
+
+  #installSoon(hook) {
+    this.#check(hook);
     if (!this.#pending.size)
       queueMicrotask(() => this.flush());
     this.#pending.add(hook);
@@ -176,6 +189,7 @@ class Interceptor {
     for (const hook of hooks) {
       this.#hooks.delete(hook.address.toString(16));
       this.#byId.delete(hook.id);
+      hook.id = 0;
     }
     if (ids.length)
       this.#session.target.unhook(ids);
@@ -202,28 +216,46 @@ class Interceptor {
     };
   }
 
+  /* A phase of a hook is of one compiled listener, or of any number in JavaScript. */
+  #checkFits(hook, listener) {
+    const at = `the function at 0x${hook.address.toString(16)}`;
+    if (hook.replacement)
+      throw new Error(`${at} is replaced already`);
+    if (listener.native && hook.listeners.some((other) => other.native))
+      throw new Error(`${at} has a compiled listener already`);
+    const taken = (one, other) => one.native?.enter && typeof other.onEnter === 'function' ||
+      one.native?.leave && typeof other.onLeave === 'function';
+    if (hook.listeners.some((other) => taken(listener, other) || taken(other, listener)))
+      throw new Error(`${at} has a listener already: one in C and one in JavaScript do not share onEnter or onLeave`);
+  }
+
   /* `target` may be an array: then all are hooked under one stop of the process. */
   attach(target, callbacks, data) {
     const many = Array.isArray(target);
+    const places = (many ? target : [target]).map((one) => toBigInt(placeOf(one), 'a pointer to a function'));
     const added = [], fresh = new Set();
-    for (const one of many ? target : [target]) {
-      const hook = this.#hookAt(toBigInt(one, 'a pointer to a function'));
-      const listener = this.#listenerOf(callbacks, data);
-      if (hook.replacement)
-        throw new Error(`the function at 0x${hook.address.toString(16)} is replaced already`);
-      if (listener.native && hook.listeners.some((other) => other.native))
-        throw new Error(`the function at 0x${hook.address.toString(16)} has a compiled listener already`);
-      hook.listeners.push(listener);
-      added.push({hook, listener});
-      if (hook.id)
-        this.#change(hook);
-      else if (!this.#pending.has(hook))
-        fresh.add(hook);
+    this.#listenerOf(callbacks, data); /* throws for what is none */
+    try {
+      for (const place of places) {
+        const hook = this.#hookAt(place), listener = this.#listenerOf(callbacks, data);
+        this.#checkFits(hook, listener);
+        hook.listeners.push(listener);
+        added.push({hook, listener});
+        if (hook.id)
+          this.#change(hook);
+        else if (!this.#pending.has(hook))
+          fresh.add(hook);
+        else
+          this.#check(hook);
+      }
+      if (many && fresh.size)
+        this.#install([...fresh]);
+      else
+        fresh.forEach((hook) => this.#installSoon(hook));
+    } catch (error) {
+      this.#detach(added);
+      throw error;
     }
-    if (many && fresh.size)
-      this.#install([...fresh]);
-    else
-      fresh.forEach((hook) => this.#installSoon(hook));
     return {detach: () => this.#detach(added)};
   }
 
@@ -253,7 +285,7 @@ class Interceptor {
   }
 
   #replace(target, replacement) {
-    const address = toBigInt(target, 'a pointer to a function');
+    const address = toBigInt(placeOf(target), 'a pointer to a function');
     const hook = this.#hookAt(address);
     if (hook.replacement || hook.listeners.length)
       throw new Error(`the function at 0x${address.toString(16)} is ${hook.replacement ? 'replaced' : 'intercepted'} ` +
@@ -322,7 +354,14 @@ class Interceptor {
       this.#session.guard(() => listener.onEnter.call(own, args));
     }
     if (hook.listeners.some((listener) => typeof listener.onLeave === 'function'))
-      this.#calls.set(request.u64('call'), contexts);
+      this.#keep(request.u64('call'), contexts);
+  }
+
+  /* A call that a jump or an exception has left never returns: the oldest ones are forgotten. */
+  #keep(call, contexts) {
+    this.#calls.set(call, contexts);
+    if (this.#calls.size > MOST_CALLS)
+      this.#calls.delete(this.#calls.keys().next().value);
   }
 
   #leave(hook, request, registers) {

@@ -3,17 +3,20 @@
  * (--pid PID | -- PROG ARGS).
  *
  * The script keeps running while its process does. Exit status: that of a program that was started, as a shell reports
- * it; 1 when the script has failed; 69 when the process cannot be scripted. */
+ * it, also when the script has left it before; 1 when the script could not be run: then its program does not begin; 69
+ * when the process cannot be scripted. */
 'use strict';
 
 const fs = require('node:fs');
 const os = require('node:os');
 const {Session} = require('./session');
-const {runScript} = require('./runner');
+const {runScript, dumpBuffers} = require('./runner');
 const {setPlace} = require('./addon');
 const {setProgram} = require('./record');
 
 const UNAVAILABLE = 69, PERMISSION = 77, USAGE = 64, FAILED = 1;
+const LOOK_MS = 20;
+const EXIT_CODE = 49; /* of the fields of /proc/PID/stat after the name */
 
 function parse(words) {
   const out = {timeout: 1000, pid: null, command: null, file: null};
@@ -35,8 +38,9 @@ function parse(words) {
   return out;
 }
 
+/* What comes from the process, as names of files, does not command the terminal. */
 function say(text) {
-  process.stderr.write(`contrail: ${text}\n`);
+  process.stderr.write(`contrail: ${text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, '?')}\n`);
 }
 
 function printMessage(message, data) {
@@ -53,6 +57,38 @@ function exitCode(status) {
   return status === null || status < 0 ? 0 : status & 0x7f ? 128 + (status & 0x7f) : status >> 8 & 0xff;
 }
 
+/* How a program that we have started ended: what wait(2) says; null: it runs. */
+function endOf(pid) {
+  try {
+    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return fields[0] === 'Z' ? Number(fields[EXIT_CODE]) : null;
+  } catch {
+    return -1;
+  }
+}
+
+function waitForEnd(pid) {
+  return new Promise((resolve) => {
+    const look = () => {
+      const status = endOf(pid);
+      if (status === null)
+        setTimeout(look, LOOK_MS);
+      else
+        resolve(status);
+    };
+    look();
+  });
+}
+
+function programOf(pid) {
+  try {
+    return fs.readlinkSync(`/proc/${pid}/exe`);
+  } catch {
+    return 'another one';
+  }
+}
+
 function open({pid, command, timeout}) {
   try {
     return pid === null ? Session.spawn(command, {timeout}) : Session.attach(pid, {timeout});
@@ -62,7 +98,52 @@ function open({pid, command, timeout}) {
   }
 }
 
-async function main() {
+/* The script has left the process, or the process it. */
+async function finish(session, command, reason, status, code) {
+  const {pid} = session.target;
+  if (reason === 'recording-ended')
+    say('the recording has ended, and the script beside it with it; the process runs on');
+  if (reason === 'process-replaced')
+    say(`process ${pid} has executed another program (${programOf(pid)}), and the script has ended with the one that ` +
+      'it was for: start that program, or attach to it');
+  if (command && code === null)
+    process.exit(exitCode(reason === 'process-terminated' ? status : await waitForEnd(pid)));
+  process.exit(code ?? 0);
+}
+
+async function run(session, {file, command}) {
+  let code = null;
+  session.on('message', printMessage);
+  session.on('warning', (text) => say(text));
+  session.on('detached', (reason, status) => finish(session, command, reason, status, code));
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
+    process.on(signal, () => {
+      code = 128 + os.constants.signals[signal];
+      if (session.isDetached)
+        process.exit(code);
+      session.detach();
+    });
+  /* Timers and promises of the script: it goes on. */
+  process.on('uncaughtException', (error) => session.messages.error(error));
+  process.on('unhandledRejection', (error) => session.messages.error(error));
+  dumpBuffers(session.api.hexdump);
+  try {
+    await runScript(session, file);
+  } catch (error) {
+    session.messages.error(error);
+    code = FAILED;
+    if (session.isStopped && !session.isDetached) {
+      say(`${command[0]} has not been started`);
+      process.kill(session.target.pid, 'SIGKILL');
+    }
+    session.detach();
+    return;
+  }
+  if (command && !session.isDetached && session.isStopped)
+    session.resume();
+}
+
+function main() {
   const options = parse(process.argv.slice(2));
   if (!options.file || (options.pid === null) === (options.command === null)) {
     say('main.js is run by `contrail script`');
@@ -72,38 +153,7 @@ async function main() {
     say(`there is no script ${options.file}`);
     process.exit(FAILED);
   }
-  const session = open(options);
-  let code = 0;
-  session.on('message', printMessage);
-  session.on('warning', (text) => say(text));
-  session.on('detached', (reason, status) => {
-    if (reason === 'recording-ended')
-      say('the recording has ended, and the script beside it with it; the process runs on');
-    if (reason === 'process-terminated' && options.command)
-      code = exitCode(status);
-    process.exit(code);
-  });
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
-    process.on(signal, () => {
-      code = 128 + os.constants.signals[signal];
-      session.detach();
-    });
-  const fail = (error) => {
-    session.messages.error(error);
-    code = FAILED;
-    session.detach();
-  };
-  /* Timers and promises of the script: it goes on. */
-  process.on('uncaughtException', (error) => session.messages.error(error));
-  process.on('unhandledRejection', (error) => session.messages.error(error));
-  try {
-    await runScript(session, options.file);
-  } catch (error) {
-    fail(error);
-    return;
-  }
-  if (options.command && !session.isDetached)
-    session.resume();
+  run(open(options), options);
 }
 
 main();

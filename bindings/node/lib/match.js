@@ -8,10 +8,19 @@ function globToRegExp(glob, ignoreCase = false) {
   return new RegExp(`^${text}$`, ignoreCase ? 'is' : 's');
 }
 
-/* "13 37 ?? ff", "1? 3?", "13 37 : 1f ff" (a mask): {bytes, mask}. /text/ as a pattern is a regular expression. */
+/* Matches of a regular expression are taken to be no longer than this. */
+const LONGEST_TEXT = 4096;
+
+/* "13 37 ?? ff", "1? 3?", "13 37 : 1f ff" (a mask): {bytes, mask}. "/some\\s*text/": {text}, a regular expression over
+ * bytes as characters. `span`: how long a match can be. */
 function parsePattern(pattern) {
+  if (pattern instanceof MatchPattern)
+    return pattern.parsed;
   if (typeof pattern !== 'string')
     throw new TypeError('expected a pattern like "13 37 ?? ff"');
+  const expression = /^\/(.+)\/$/s.exec(pattern.trim());
+  if (expression)
+    return {text: new RegExp(expression[1], 'gs'), span: LONGEST_TEXT};
   const [wanted, masked] = pattern.split(':').map((part) => part.trim().replace(/\s+/g, ''));
   if (!/^([0-9a-f?]{2})+$/i.test(wanted) || (masked !== undefined && !/^([0-9a-f]{2})+$/i.test(masked)))
     throw new Error(`"${pattern}" is no pattern: pairs of hexadecimal digits or ?`);
@@ -24,11 +33,33 @@ function parsePattern(pattern) {
     mask.push(masked === undefined ? own : own & parseInt(masked.slice(i, i + 2), 16));
     bytes.push(parseInt(pair.replace(/\?/g, '0'), 16) & mask.at(-1));
   }
-  return {bytes: Buffer.from(bytes), mask: Buffer.from(mask)};
+  return {bytes: Buffer.from(bytes), mask: Buffer.from(mask), span: bytes.length};
 }
 
-/* Offsets of all matches in `data`, those that overlap too. */
-function* findPattern(data, {bytes, mask}) {
+/* A pattern that is read once, for many scans. */
+class MatchPattern {
+  #parsed;
+
+  constructor(pattern) {
+    this.#parsed = parsePattern(pattern);
+  }
+
+  get parsed() {
+    return this.#parsed;
+  }
+}
+
+/* [offset, size] of all matches in `data`; those of bytes may overlap. */
+function* findPattern(data, pattern) {
+  if (pattern.text)
+    for (const match of data.toString('latin1').matchAll(pattern.text))
+      yield [match.index, match[0].length];
+  else
+    for (const at of findBytes(data, pattern))
+      yield [at, pattern.bytes.length];
+}
+
+function* findBytes(data, {bytes, mask}) {
   const exact = mask.indexOf(0xff); /* a byte that is wholly known can be searched for quickly */
   const last = data.length - bytes.length;
   for (let at = 0; at <= last; at++) {
@@ -46,4 +77,4 @@ function* findPattern(data, {bytes, mask}) {
   }
 }
 
-module.exports = {globToRegExp, parsePattern, findPattern};
+module.exports = {globToRegExp, parsePattern, findPattern, MatchPattern};

@@ -6,6 +6,14 @@ const {parsePattern, findPattern} = require('./match');
 const {parseProtection, protectionText} = require('./process');
 const {toBigInt} = require('./int64');
 
+/* A number of bytes, which may be a UInt64. */
+function sizeOf(size) {
+  const number = typeof size === 'number' ? size : Number(toBigInt(size, 'a number of bytes'));
+  if (!Number.isInteger(number) || number < 0)
+    throw new TypeError('expected a number of bytes');
+  return number;
+}
+
 const READ_WRITE = 3;
 const SMALLEST = 16;
 const CHUNK = 1 << 16;
@@ -58,8 +66,9 @@ function makeMemory(session) {
   const pool = new Pool(target);
 
   /* As in C: zeroes. */
-  const alloc = (size, options) => {
-    if (!Number.isInteger(size) || size <= 0)
+  const alloc = (bytes, options) => {
+    const size = sizeOf(bytes);
+    if (size === 0)
       throw new TypeError('expected a number of bytes');
     if (size <= target.pageSize / 2 && !options?.near) {
       const pointer = pool.take(size, (address) => new NativePointer(address));
@@ -78,19 +87,40 @@ function makeMemory(session) {
   };
 
   const copy = (to, from, size) => {
-    memory.write(toBigInt(to, 'a pointer'), memory.read(toBigInt(from, 'a pointer'), size));
+    memory.write(toBigInt(to, 'a pointer'), memory.read(toBigInt(from, 'a pointer'), sizeOf(size)));
   };
 
   const rangeAt = (address) => target.ranges().find(({start, end}) => address >= start && address < end);
 
+  /* What begins in the overlap of two steps is found in the second one. */
   const scanFrom = function* (address, size, pattern) {
     const parsed = parsePattern(pattern);
-    const start = toBigInt(address, 'a pointer'), overlap = parsed.bytes.length - 1;
-    for (let at = 0; at + overlap < size; at += SCAN_STEP) {
-      const bytes = memory.read(start + BigInt(at), Math.min(SCAN_STEP + overlap, size - at));
-      for (const offset of findPattern(bytes, parsed))
-        yield {address: new NativePointer(start + BigInt(at + offset)), size: parsed.bytes.length};
+    const start = toBigInt(address, 'a pointer'), all = sizeOf(size), overlap = parsed.span - 1;
+    for (let at = 0; at < all; at += SCAN_STEP) {
+      const bytes = memory.read(start + BigInt(at), Math.min(SCAN_STEP + overlap, all - at));
+      for (const [offset, length] of findPattern(bytes, parsed))
+        if (offset < SCAN_STEP)
+          yield {address: new NativePointer(start + BigInt(at + offset)), size: length};
     }
+  };
+
+  /* Words at their natural places that are one of `values`, under a mask. */
+  const findPointers = (ranges, values, {mask = -1n} = {}) => {
+    const bits = BigInt.asUintN(64, toBigInt(mask, 'a mask'));
+    const wanted = new Set(values.map((value) => BigInt.asUintN(64, toBigInt(value, 'a pointer')) & bits));
+    const out = [];
+    for (const {base, size} of [ranges].flat()) {
+      const from = toBigInt(base, 'a range: {base, size}'), end = from + BigInt(sizeOf(size));
+      for (let at = (from + 7n) & ~7n; at + 8n <= end; at += BigInt(SCAN_STEP)) {
+        const part = end - at < BigInt(SCAN_STEP) ? Number((end - at) & ~7n) : SCAN_STEP;
+        const words = new BigUint64Array(Uint8Array.from(memory.read(at, part)).buffer);
+        words.forEach((word, i) => {
+          if (wanted.has(word & bits))
+            out.push({address: new NativePointer(at + BigInt(8 * i)), value: new NativePointer(word)});
+        });
+      }
+    }
+    return out.sort((a, b) => a.address.compare(b.address));
   };
 
   return {
@@ -106,8 +136,8 @@ function makeMemory(session) {
       copy(pointer, address, size);
       return pointer;
     },
-    protect(address, size, protection) {
-      const bits = parseProtection(protection);
+    protect(address, bytes, protection) {
+      const bits = parseProtection(protection), size = sizeOf(bytes);
       if (size === 0)
         return true;
       try {
@@ -126,7 +156,8 @@ function makeMemory(session) {
       return protectionText(found.protection);
     },
     /* `apply` gets a place where it may write; what it has written is put into the code at once. */
-    patchCode(address, size, apply) {
+    patchCode(address, bytes, apply) {
+      const size = sizeOf(bytes);
       const at = toBigInt(address, 'a pointer');
       const before = memory.read(at, size);
       const scratch = alloc(size);
@@ -134,6 +165,7 @@ function makeMemory(session) {
       apply(scratch);
       memory.write(at, memory.read(scratch.toBigInt(), size));
     },
+    findPointers,
     scanSync: (address, size, pattern) => [...scanFrom(address, size, pattern)],
     async scan(address, size, pattern, callbacks) {
       try {

@@ -97,10 +97,14 @@ function plain(_, value) {
 /* A line of a stack that names a file: path, line, column. */
 const PLACE = /(?:\(|at |\s)((?:file:\/\/)?\/[^()]*?):(\d+):(\d+)\)?$/;
 
+/* That of a syntax error is the first line. */
+const SYNTAX = /^((?:file:\/\/)?\/.*):(\d+)$/;
+
 /* An error as a message: text, stack, file and line. */
 function describe(error) {
-  const stack = error instanceof Error ? error.stack : undefined;
-  const place = stack?.split('\n').slice(1).map((line) => PLACE.exec(line))
+  const stack = error instanceof Error || typeof error?.stack === 'string' ? error.stack : undefined;
+  const lines = stack?.split('\n') ?? [];
+  const place = SYNTAX.exec(lines[0]) ?? lines.slice(1).map((line) => PLACE.exec(line))
     .find((match) => match && !match[1].startsWith(__dirname));
   return {
     type: 'error',
@@ -108,7 +112,7 @@ function describe(error) {
     stack,
     fileName: place?.[1],
     lineNumber: place ? Number(place[2]) : undefined,
-    columnNumber: place ? Number(place[3]) : undefined,
+    columnNumber: place?.[3] ? Number(place[3]) : undefined,
   };
 }
 

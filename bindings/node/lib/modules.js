@@ -5,6 +5,7 @@
 const path = require('node:path');
 const {globToRegExp} = require('./match');
 const {toBigInt} = require('./int64');
+const {readElf} = require('./elf');
 
 const FLAG = {FUNCTION: 1, GLOBAL: 2, WEAK: 4, IFUNC: 8, UNDEFINED: 16, TLS: 32, OLD: 64};
 /* Of the dynamic linker are only a few names that others do not have too. */
@@ -35,6 +36,12 @@ class Modules {
     return this.refresh().map((module) => new this.#Module(module));
   }
 
+  /* What the target says of the module at this address. */
+  known(base) {
+    const fits = (module) => module.base === base;
+    return orThrow(this.#known?.find(fits) ?? this.refresh().find(fits) ?? null, 'the module is not loaded any more');
+  }
+
   main() {
     return new this.#Module((this.#known ?? this.refresh())[0]);
   }
@@ -44,11 +51,16 @@ class Modules {
     return found ? new this.#Module(found) : null;
   }
 
-  /* By path, or by the name of its file. */
+  /* By path, or by the name of its file; else libz.so.1 is libz.so.1.2.13. */
   byName(name) {
-    const text = String(name);
+    const text = String(name), low = text.toLowerCase(), short = `${path.basename(text)}.`;
     return this.#search((module) => module.path === text || path.basename(module.path) === text) ??
-      this.#search((module) => path.basename(module.path).toLowerCase() === text.toLowerCase());
+      this.#search((module) => path.basename(module.path).toLowerCase() === low) ??
+      (/\.so(\.|$)/.test(text) ? this.#search((module) => path.basename(module.path).startsWith(short)) : null);
+  }
+
+  byBias(bias) {
+    return this.#search((module) => module.bias === bias);
   }
 
   byAddress(address) {
@@ -123,6 +135,12 @@ function makeModuleClass(session) {
   const modules = () => session.modules;
   const pointer = (address) => new NativePointer(address);
 
+  const whyNot = () => {
+    const dlerror = modules().findGlobal('dlerror');
+    const text = dlerror && new session.api.NativeFunction(dlerror, 'pointer', [])();
+    return text && !text.isNull() ? `: ${text.readCString()}` : '';
+  };
+
   class Module {
     constructor({base, size, path: file}) {
       this.name = path.basename(file);
@@ -183,6 +201,21 @@ function makeModuleClass(session) {
 
     ensureInitialized() {}
 
+    /* ELF files have none. */
+    get version() {
+      return null;
+    }
+
+    enumerateSections() {
+      const {bias} = modules().known(this.base.toBigInt());
+      return readElf(session.target.pid, this.path).sections.map(({id, name, address, size}) =>
+        ({id: `${id}${name.startsWith('.') ? '' : '.'}${name}`, name, address: pointer(address + bias), size}));
+    }
+
+    enumerateDependencies() {
+      return readElf(session.target.pid, this.path).needed.map((name) => ({name, type: 'regular'}));
+    }
+
     toJSON() {
       const {name, base, size, path: file} = this;
       return {name, base, size, path: file};
@@ -193,10 +226,11 @@ function makeModuleClass(session) {
     static load(file) {
       const dlopen = new session.api.NativeFunction(Module.getGlobalExportByName('dlopen'), 'pointer',
         ['pointer', 'int']);
-      const name = session.api.Memory.allocUtf8String(file);
-      if (dlopen(name, 2).isNull())
-        throw new Error(`the target cannot load ${file}`);
-      return orThrow(modules().byName(path.basename(file)), `${file} is loaded under another name`);
+      const handle = dlopen(session.api.Memory.allocUtf8String(file), 2);
+      if (handle.isNull())
+        throw new Error(`the target cannot load ${file}${whyNot()}`);
+      /* The handle is the linker's entry of the module, which begins with its load address. */
+      return orThrow(modules().byBias(handle.readPointer().toBigInt()), `${file} is loaded, but not found`);
     }
 
     static findGlobalExportByName(name) {

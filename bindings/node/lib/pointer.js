@@ -98,8 +98,9 @@ function makePointerClass(memory) {
       return new NativePointer((this[VALUE] & ARM64_ADDRESS) | (toBigInt(small) & 0xffffn) << 48n);
     }
 
-    valueOf() {
-      return Number(this[VALUE]);
+    /* 'text ' + pointer is its text; comparisons like < have numbers. */
+    [Symbol.toPrimitive](hint) {
+      return hint === 'number' ? Number(this[VALUE]) : this.toString();
     }
 
     [Symbol.for('nodejs.util.inspect.custom')]() {

@@ -6,6 +6,7 @@ const os = require('node:os');
 const fs = require('node:fs');
 const {toBigInt} = require('./int64');
 const {Registers} = require('./cpu');
+const {refusing} = require('./absent');
 
 const PROTECTION = {r: 1, w: 2, x: 4};
 
@@ -67,6 +68,23 @@ function makeProcess(session) {
     return found ? rangeOf(found) : null;
   };
 
+  /* Where a function begins and ends is known of those that have a symbol with a size. */
+  const findFunctionRange = (address) => {
+    const at = toBigInt(address, 'a pointer'), module = session.modules.byAddress(at);
+    const place = module && target.describe(at);
+    if (!place?.function)
+      return null;
+    const own = session.modules.symbols(module.base.toBigInt(), 'symbols')
+      .find((symbol) => symbol.address === place.function && symbol.size);
+    return own && at < own.address + BigInt(own.size)
+      ? {base: new NativePointer(own.address), size: own.size} : null;
+  };
+
+  const findThreadById = (id) => {
+    const found = target.threads().find((thread) => thread.id === id);
+    return found ? session.threadOf(found) : null;
+  };
+
   const orThrow = (value, text) => {
     if (value === null)
       throw new Error(text);
@@ -97,6 +115,8 @@ function makeProcess(session) {
       return target.waiting.i32('tid');
     },
     enumerateThreads: () => target.threads().map((thread) => session.threadOf(thread)),
+    findThreadById,
+    getThreadById: (id) => orThrow(findThreadById(id), `unable to find thread ${id}`),
     enumerateModules: () => session.modules.all(),
     findModuleByName: (name) => session.modules.byName(name),
     getModuleByName: (name) => orThrow(session.modules.byName(name), `unable to find module '${name}'`),
@@ -106,16 +126,29 @@ function makeProcess(session) {
     enumerateRanges,
     findRangeByAddress,
     getRangeByAddress: (address) => orThrow(findRangeByAddress(address), `unable to find range containing ${address}`),
+    findFunctionRange,
+    getFunctionRange: (address) =>
+      orThrow(findFunctionRange(address), `unable to find function containing ${address}`),
     enumerateMallocRanges: () => {
       throw new Error('the heap of the C library is not known');
     },
     setExceptionHandler: (callback) => session.setExceptionHandler(callback),
-    runOnThread: () => Promise.reject(new Error('a function runs on a certain thread in its callbacks only')),
+    /* When the thread next runs code of its own: one that waits in the kernel returns from there first. */
+    runOnThread: (id, callback) => new Promise((resolve, reject) => {
+      if (typeof callback !== 'function')
+        throw new TypeError('expected a function');
+      session.stalker.runOn(id, () => {
+        try {
+          resolve(callback());
+        } catch (error) {
+          reject(error);
+        }
+      });
+    }),
+    attachModuleObserver: (callbacks) => session.moduleObservers.attach(callbacks),
     attachThreadObserver: () => {
-      throw new Error('threads cannot be observed; Process.enumerateThreads() lists them');
-    },
-    attachModuleObserver: () => {
-      throw new Error('modules cannot be observed; Process.enumerateModules() lists them');
+      throw new Error('threads cannot be observed: Process.enumerateThreads() lists them, and ' +
+        'Interceptor.attach of pthread_create sees new ones');
     },
   };
 }
@@ -154,6 +187,10 @@ function makeThread(session) {
       target.pump(Math.max(0, Math.round(seconds * 1000)));
     }
   }
+  for (const name of ['setHardwareBreakpoint', 'unsetHardwareBreakpoint', 'setHardwareWatchpoint',
+    'unsetHardwareWatchpoint'])
+    Thread.prototype[name] = refusing(`Thread.${name}`, 'the debug registers belong to the program and its debugger; ' +
+      'Interceptor.attach hooks functions, and a transform of the Stalker sees each instruction');
   return Thread;
 }
 

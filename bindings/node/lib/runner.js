@@ -3,21 +3,25 @@
 'use strict';
 
 const fs = require('node:fs');
-const {createRequire} = require('node:module');
+const Module = require('node:module');
 const path = require('node:path');
 const vm = require('node:vm');
 const {pathToFileURL} = require('node:url');
 
-/* Names that Node has too, and keeps. */
-const OWN = new Set(['console', 'setTimeout', 'setInterval', 'setImmediate']);
+const {createRequire} = Module;
+
+/* A buffer is printed as a dump, as scripts expect it. */
+function dumpBuffers(hexdump) {
+  const shown = (value) => value instanceof ArrayBuffer ? hexdump(value) : value;
+  for (const name of ['log', 'info', 'warn', 'error', 'debug']) {
+    const print = console[name].bind(console);
+    console[name] = (...values) => print(...values.map(shown));
+  }
+}
 
 function setGlobals(api) {
-  for (const [name, value] of Object.entries(api)) {
-    if (name === 'rpc' || OWN.has(name))
-      continue;
+  for (const [name, value] of Object.entries(api))
     Object.defineProperty(globalThis, name, {configurable: true, writable: true, value});
-  }
-  Object.defineProperty(globalThis, 'rpc', {configurable: true, writable: true, value: api.rpc});
 }
 
 const OF_MODULES = ['exports', 'require', 'module', '__filename', '__dirname'];
@@ -46,15 +50,51 @@ function runWithout({run, names}, file) {
   return run(...names.map((name) => values[name]));
 }
 
-/* Loads the script into a session; it is a module like any other of Node: .js and .cjs, .mjs, .ts where Node can. */
+/* A script in TypeScript. Node 22.18 and newer take the types away by themselves; else the package `typescript` does,
+ * where the script, or the folder we are in, has it. */
+function loadTyped(file) {
+  const wanted = createRequire(file);
+  let typescript = null;
+  for (const from of [wanted, createRequire(path.join(process.cwd(), 'x'))])
+    try {
+      typescript ??= from('typescript');
+    } catch { /* it is not there */ }
+  if (!typescript)
+    throw new Error(`${file} is TypeScript: Node ${process.version} runs it when npm's package typescript is beside ` +
+      'it (npm install typescript), Node 22.18 and newer run it as it is');
+  const {outputText} = typescript.transpileModule(fs.readFileSync(file, 'utf8'),
+    {fileName: file, compilerOptions: {target: 'es2022', module: 'commonjs', inlineSourceMap: true}});
+  const module = new Module(file);
+  module.filename = file;
+  module.paths = Module._nodeModulePaths(path.dirname(file));
+  module._compile(outputText, file);
+  return module.exports;
+}
+
+/* What frida-compile makes of modules: a list of them in one file. */
+function refuseBundle(file) {
+  const start = Buffer.alloc(8), fd = fs.openSync(file);
+  fs.readSync(fd, start);
+  fs.closeSync(fd);
+  if (start.toString().startsWith('\u{1F4E6}'))
+    throw new Error(`${file} is a bundle of modules for another tool: run its source, or bundle with esbuild ` +
+      '--platform=node');
+}
+
+/* Loads the script into a session; it is a module like any other of Node: .js and .cjs, .mjs, .ts. */
 async function runScript(session, file) {
   const full = path.resolve(file);
   if (!fs.existsSync(full))
     throw new Error(`there is no script ${file}`);
+  if (!fs.statSync(full).isFile())
+    throw new Error(`${file} is no file`);
+  refuseBundle(full);
   session.api.Script.fileName = full;
   setGlobals(session.api);
   if (full.endsWith('.mjs'))
     return import(pathToFileURL(full).href);
+  if (/\.[cm]?ts$/.test(full) && !process.features.typescript)
+    return loadTyped(full);
   const special = full.endsWith('.js') ? withoutNames(full) : null;
   if (special)
     return runWithout(special, full);
@@ -67,4 +107,4 @@ async function runScript(session, file) {
   }
 }
 
-module.exports = {runScript, setGlobals};
+module.exports = {runScript, setGlobals, dumpBuffers};

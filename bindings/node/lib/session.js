@@ -25,6 +25,11 @@ const {Messages} = require('./messages');
 const {Trace} = require('./trace');
 const {record} = require('./record');
 const {addOlderLists} = require('./older');
+const {makeModuleMapClass, ModuleObservers} = require('./module_map');
+const {MatchPattern} = require('./match');
+const {File, Checksum} = require('./file');
+const {makeAbsent} = require('./absent');
+const {makeScript} = require('./script');
 
 const TIMEOUT = -6; /* CT_ERR_TIMEOUT: the thread went on before the answer came */
 
@@ -110,6 +115,8 @@ class Session extends EventEmitter {
       return this.guard(() => this.stalker.handleEvents());
     if (kind === KIND.gone)
       return this.#gone();
+    if (kind === KIND.modules)
+      return this.#lookAtModules(request);
     this.memory.enter();
     let registers = null;
     try {
@@ -151,6 +158,17 @@ class Session extends EventEmitter {
       return;
     this.warn(`a callback of thread ${request.i32('tid')} took longer than Script.timeout: ` +
       'the thread went on without its answer (further ones are counted only)');
+  }
+
+  /* A thread waits in the dynamic linker. */
+  #lookAtModules(request) {
+    try {
+      this.guard(() => this.moduleObservers.look());
+    } finally {
+      if (!this.isDetached)
+        this.target.modulesSeen(request);
+    }
+    return undefined;
   }
 
   /* ---- the end ---- */
@@ -211,25 +229,9 @@ class Session extends EventEmitter {
     const {NativePointer, target} = this;
     const Module = makeModuleClass(this);
     this.modules = new Modules(this, Module);
+    this.moduleObservers = new ModuleObservers(this);
     const Memory = makeMemory(this);
     addOldForms(Memory, NativePointer);
-    const script = {
-      runtime: 'NODE',
-      fileName: '',
-      id: 1,
-      nextTick: (callback, ...args) => process.nextTick(callback, ...args),
-      pin() {},
-      unpin() {},
-      get timeout() {
-        return session.timeout ?? 1000;
-      },
-      set timeout(ms) {
-        if (!Number.isInteger(ms) || ms < 1 || ms > 0x7fffffff)
-          throw new TypeError(`a time limit is a number of milliseconds, not ${String(ms)}`);
-        target.setTimeout(ms);
-        session.timeout = ms;
-      },
-    };
     const api = {
       NativePointer, Int64, UInt64, int64, uint64, hexdump, Module, Memory, Backtracer,
       NULL: new NativePointer(0),
@@ -253,7 +255,7 @@ class Session extends EventEmitter {
         },
       },
       ...makeWriters(this),
-      Script: script,
+      Script: makeScript(this),
       ...this.messages.api,
       Frida: {version: '17.0.0', heapSize: 0},
       Contrail: {
@@ -264,9 +266,8 @@ class Session extends EventEmitter {
         },
       },
       Trace,
-      /* Scripts ask whether they are in such a process. */
-      ObjC: {available: false},
-      Java: {available: false},
+      ModuleMap: makeModuleMapClass(this), MatchPattern, File, Checksum,
+      ...makeAbsent(),
     };
     addOlderLists(api);
     return api;

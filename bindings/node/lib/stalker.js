@@ -24,6 +24,7 @@ class Stalker {
   #followed = new Map(); /* tid: options */
   #probes = new Map(); /* number: {callback, data} */
   #callouts = new Map(); /* number: function */
+  #jobs = new Map(); /* tid: functions that the thread is to run */
   #nextCallout = 1;
   #trust = 1;
   #capacity = 16384;
@@ -116,6 +117,33 @@ class Stalker {
       throw new Error('Stalker.unfollow() without a thread is for callbacks: outside of them name the thread');
     this.#target.unfollow(threadId ?? null);
     this.drain();
+  }
+
+  /* Has the thread run `job` at the next instruction of its own that it comes to. */
+  runOn(tid, job) {
+    if (this.#target.waiting?.i32('tid') === tid)
+      return job();
+    const jobs = this.#jobs.get(tid);
+    if (jobs)
+      return jobs.push(job);
+    if (this.#followed.get(tid))
+      throw new Error(`thread ${tid} is followed: a callout of its transform runs on it`);
+    const list = [job];
+    const work = () => {
+      this.#jobs.delete(tid);
+      this.#followed.delete(tid);
+      this.unfollow();
+      list.splice(0).forEach((one) => one());
+    };
+    this.follow(tid, {transform(iterator) {
+      for (let first = true; iterator.next() !== null; first = false) {
+        if (first)
+          iterator.putCallout(() => list.length && work());
+        iterator.keep();
+      }
+    }});
+    this.#jobs.set(tid, list);
+    return undefined;
   }
 
   invalidate(...args) {

@@ -126,6 +126,15 @@ class Target {
     this.#native.watchFaults(this.#handle, on);
   }
 
+  watchModules(on) {
+    this.#native.watchModules(this.#handle, on);
+  }
+
+  modulesSeen(request) {
+    this.beforeRunning(); /* what was hooked for it is in place */
+    this.#native.modulesSeen(this.#handle, request.bytes);
+  }
+
   /* ---- memory ---- */
 
   read(address, size) {
@@ -169,7 +178,7 @@ class Target {
   /* [{name, version, address, size, slot, flags, section}] of 'exports', 'imports' or 'symbols'. */
   symbols(base, list) {
     const {words, names, versions} = this.#native.symbols(this.#handle, base, SYMBOL_LISTS[list]);
-    const allNames = names.split('\n'), allVersions = versions.split('\n');
+    const allNames = names.split('\0'), allVersions = versions.split('\0'); /* a name may have a line feed */
     const out = [];
     for (let i = 0, at = 0; at < words.length; i++, at += 5)
       out.push({
@@ -205,9 +214,9 @@ class Target {
     return this.#native.hook(this.#handle, bytes);
   }
 
-  /* A status: can the function at this address be hooked? */
-  checkHook(address) {
-    return this.#native.checkHook(this.#handle, address);
+  /* A status: can the function at this address be hooked, with these callbacks? */
+  checkHook(address, flags) {
+    return this.#native.checkHook(this.#handle, address, flags);
   }
 
   /* The sentence for what failed last. */
@@ -358,6 +367,7 @@ class Target {
 
 const KIND = {
   enter: 1, leave: 2, callback: 3, callout: 4, probe: 5, transform: 6, exception: 7, events: 8, gone: 9,
+  modules: 10,
 };
 const LIFE = {stopped: 0, running: 1, ended: 2, replaced: 3, alone: 4};
 

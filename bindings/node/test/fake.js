@@ -176,6 +176,14 @@ class FakeTarget {
     ids.forEach((id) => this.hooks.delete(id));
   }
 
+  watchModules(on) {
+    this.log.push(['watchModules', on]);
+  }
+
+  modulesSeen() {
+    this.log.push(['modulesSeen']);
+  }
+
   callback() {
     const id = this.#next++;
     return {address: 0xcb000000n + BigInt(id), id};

@@ -166,3 +166,26 @@ test('messages go both ways, and rpc.exports answers', async () => {
   assert.equal(await session.messages.exports.add(2, 3), 5);
   await assert.rejects(session.messages.exports.none(), /exports no function none/);
 });
+
+test('a listener in C and one in JavaScript do not share a callback', () => {
+  const {target, Interceptor, NativePointer} = fakeSession();
+  const native = new NativePointer(0x5000);
+  Interceptor.attach([0x1000], {onEnter() {}});
+  assert.throws(() => Interceptor.attach([0x1000], {onEnter: native}), /do not share onEnter/);
+  Interceptor.attach([0x1000], {onLeave: native});
+  assert.throws(() => Interceptor.attach([0x1000], {onLeave() {}}), /do not share onEnter or onLeave/);
+  assert.equal([...target.hooks.values()][0].flags, 3);
+});
+
+test('an attach that fails leaves nothing behind', () => {
+  const {target, Interceptor} = fakeSession();
+  assert.throws(() => Interceptor.attach([0x1000, 0xbad], {onEnter() {}}), /no function begins there/);
+  assert.equal(target.hooks.size, 0);
+  let calls = 0;
+  assert.throws(() => Interceptor.attach([0x2000, 'here'], {onEnter: () => calls++}), /expected a pointer/);
+  Interceptor.attach({address: 0x2000}, {onEnter: () => calls += 10});
+  Interceptor.flush();
+  const [{id}] = target.hooks.values();
+  target.request({kind: 1, id: BigInt(id), call: 1n});
+  assert.equal(calls, 10);
+});

@@ -37,6 +37,8 @@ test('pointers: arithmetic, comparison, text', () => {
   assert.equal(ptr('0x1122').toMatchPattern(), '22 11 00 00 00 00 00 00');
   assert.equal(NULL.isNull(), true);
   assert.equal(JSON.stringify([p]), '["0x1000"]');
+  assert.equal('at ' + p, 'at 0x1000');
+  assert.equal([`${p}`, String(p), p == '0x1000', p < ptr(0x2000), p > 5].join(), '0x1000,0x1000,true,true,true');
   assert.ok(p instanceof NativePointer);
   assert.throws(() => ptr('here'), /expected a pointer, not "here"/);
   assert.throws(() => ptr(undefined), /expected a pointer/);
