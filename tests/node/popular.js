@@ -25,7 +25,8 @@ function write(name, text) {
 }
 
 function run(name, text, command, options = {}) {
-  const {status, stdout, stderr} = spawnSync(contrail, ['script', '--timeout', '30s', write(name, text), '--', ...command],
+  const script = ['script', '--timeout', '30s', write(name, text)];
+  const {status, stdout, stderr} = spawnSync(contrail, [...script, '--', ...command],
     {encoding: 'utf8', timeout: DEADLINE, ...options});
   return {status, out: stdout ?? '', err: stderr ?? ''};
 }
