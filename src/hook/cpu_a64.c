@@ -2,7 +2,7 @@
 /* Portable view of a saved arm64 context: x0 to x30, sp, pc, pstate. */
 #include "hook/runtime.h"
 
-enum { SP = 31, PC = 32, REGISTER_ARGUMENTS = 8 };
+enum { LR = 30, SP = 31, PC = 32, REGISTER_ARGUMENTS = 8 };
 
 uint64_t *ct_cpu_argument_place(const struct ct_cpu_context *cpu, unsigned n) {
     uint64_t *words = (uint64_t *)cpu;
@@ -25,6 +25,11 @@ uint64_t ct_cpu_sp(const struct ct_cpu_context *cpu) {
     return ((const uint64_t *)cpu)[SP];
 }
 
-void ct_cpu_set_pc(struct ct_cpu_context *cpu, uint64_t pc) {
-    ((uint64_t *)cpu)[PC] = pc;
+void ct_cpu_set_called(struct ct_cpu_context *cpu, uint64_t function) {
+    ((uint64_t *)cpu)[PC] = function;
+}
+
+/* The register has the stub's address. */
+void ct_cpu_set_returned(struct ct_cpu_context *cpu, uint64_t address) {
+    ((uint64_t *)cpu)[PC] = ((uint64_t *)cpu)[LR] = address;
 }

@@ -28,6 +28,10 @@ uint64_t ct_cpu_sp(const struct ct_cpu_context *cpu) {
     return ((const struct ct_cpu_x64 *)cpu)->gpr[CT_X64_RSP];
 }
 
-void ct_cpu_set_pc(struct ct_cpu_context *cpu, uint64_t pc) {
-    ((struct ct_cpu_x64 *)cpu)->pc = pc;
+void ct_cpu_set_called(struct ct_cpu_context *cpu, uint64_t function) {
+    ((struct ct_cpu_x64 *)cpu)->pc = function;
+}
+
+void ct_cpu_set_returned(struct ct_cpu_context *cpu, uint64_t address) {
+    ((struct ct_cpu_x64 *)cpu)->pc = address;
 }

@@ -48,23 +48,31 @@ void ct_fault_context_unblock(struct ct_fault_context *c, uint64_t signal) {
     c->mask &= ~(1ull << (signal - 1));
 }
 
-uint64_t ct_fault_context_vectors(const struct ct_fault_context *c) {
-    (void)c;
-    return 0;
-}
-
-/* The record with the exception syndrome; 0: there is none. */
-static uint64_t syndrome(const struct ct_fault_context *c) {
-    enum { ESR_RECORD = 0x45535201 };
+/* NULL: there is none. */
+static const uint32_t *find_record(const struct ct_fault_context *c, uint32_t number) {
     for (size_t at = 0; at + 16 <= sizeof c->records;) {
         const uint32_t *record = (const uint32_t *)(c->records + at);
-        if (record[0] == ESR_RECORD)
-            return *(const uint64_t *)(record + 2);
+        if (record[0] == number)
+            return record;
         if (!record[0] || record[1] < 16)
-            return 0;
+            return NULL;
         at += record[1];
     }
-    return 0;
+    return NULL;
+}
+
+/* Number, size, fpsr and fpcr (32 bits each) come before q0; what callbacks have comes after q31. */
+uint64_t ct_fault_context_vectors(const struct ct_fault_context *c) {
+    enum { VECTORS_RECORD = 0x46508001 };
+    const uint32_t *record = find_record(c, VECTORS_RECORD);
+    return record ? (uint64_t)(record + 4) : 0;
+}
+
+/* Of the exception; 0: it is not known. */
+static uint64_t syndrome(const struct ct_fault_context *c) {
+    enum { ESR_RECORD = 0x45535201 };
+    const uint32_t *record = find_record(c, ESR_RECORD);
+    return record ? *(const uint64_t *)(record + 2) : 0;
 }
 
 bool ct_fault_access(const struct ct_fault *f, uint64_t *address, enum ct_fault_operation *operation) {

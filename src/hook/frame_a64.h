@@ -26,7 +26,7 @@ static inline uint64_t *ct_frame_stub_word(uint64_t slot) {
 }
 
 static inline uint64_t ct_frame_body(uint64_t stub) {
-    return *(const uint64_t *)(stub + CT_AFTER_TO_BODY);
+    return stub + CT_AFTER_TO_BODY;
 }
 
 /* Of programs that do not ask for 52-bit addresses. */

@@ -440,7 +440,10 @@ static uint64_t notify(struct ct_block *b, callback *fn, bool returning, struct 
         .user = hook->user,
         .data = data,
     };
-    ct_cpu_set_pc(cpu, returning ? e->ret : hook->function);
+    if (returning)
+        ct_cpu_set_returned(cpu, e->ret);
+    else
+        ct_cpu_set_called(cpu, hook->function);
     call_listener(b, fn, cpu, &call);
     return call.data;
 }

@@ -525,7 +525,9 @@ uint64_t ct_hook_sample_slow(uint64_t stub);
 uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub);
 uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot);
 
-void ct_cpu_set_pc(struct ct_cpu_context *cpu, uint64_t pc);
+/* A function is about to begin; one has returned to an address. */
+void ct_cpu_set_called(struct ct_cpu_context *cpu, uint64_t function);
+void ct_cpu_set_returned(struct ct_cpu_context *cpu, uint64_t address);
 /* Where the n-th argument is: in the context, or on the stack. */
 uint64_t *ct_cpu_argument_place(const struct ct_cpu_context *cpu, unsigned n);
 /* The first six arguments. ct_cpu_argument is exported: calling it may go through the loader, which may be hooked. */

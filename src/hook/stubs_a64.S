@@ -22,6 +22,7 @@
  * Where the program uses that word itself, the second one (stubs_table_a64.S) finds it in a table by the thread
  * pointer. x0 points to the block while a stub works. */
 #include "hook/layout.h"
+#include "hook/save_a64.h"
 #include "hook/stub_a64.h"
 
 #ifdef CT_BLOCKS_IN_TABLE
@@ -830,82 +831,16 @@ FUNCTION NAME(enter_special_detail)
 
 /* ---- listeners: the full context ---- */
 
-/* The structure (contrail/cpu.h): x0 to x30, sp, pc, pstate, the address of the vector registers; then room, and id and
- * return address at S - 16. */
-#define CONTEXT_SP      248
-#define CONTEXT_PSTATE  264
-#define CONTEXT_VECTORS 272
-#define CONTEXT_ID      304
-#define CONTEXT_SIZE    320
-#define VECTORS_SIZE    528
-
-.macro SAVE_VECTORS
-    sub sp, sp, #VECTORS_SIZE
-    stp q0, q1, [sp]
-    stp q2, q3, [sp, #32]
-    stp q4, q5, [sp, #64]
-    stp q6, q7, [sp, #96]
-    stp q8, q9, [sp, #128]
-    stp q10, q11, [sp, #160]
-    stp q12, q13, [sp, #192]
-    stp q14, q15, [sp, #224]
-    stp q16, q17, [sp, #256]
-    stp q18, q19, [sp, #288]
-    stp q20, q21, [sp, #320]
-    stp q22, q23, [sp, #352]
-    stp q24, q25, [sp, #384]
-    stp q26, q27, [sp, #416]
-    stp q28, q29, [sp, #448]
-    stp q30, q31, [sp, #480]
-    mrs x16, fpsr
-    mrs x17, fpcr
-    str x16, [sp, #512]
-    str x17, [sp, #520]
-    msr fpcr, xzr
-.endm
-.macro RESTORE_VECTORS
-    ldr x16, [sp, #512]
-    ldr x17, [sp, #520]
-    msr fpsr, x16
-    msr fpcr, x17
-    ldp q0, q1, [sp]
-    ldp q2, q3, [sp, #32]
-    ldp q4, q5, [sp, #64]
-    ldp q6, q7, [sp, #96]
-    ldp q8, q9, [sp, #128]
-    ldp q10, q11, [sp, #160]
-    ldp q12, q13, [sp, #192]
-    ldp q14, q15, [sp, #224]
-    ldp q16, q17, [sp, #256]
-    ldp q18, q19, [sp, #288]
-    ldp q20, q21, [sp, #320]
-    ldp q22, q23, [sp, #352]
-    ldp q24, q25, [sp, #384]
-    ldp q26, q27, [sp, #416]
-    ldp q28, q29, [sp, #448]
-    ldp q30, q31, [sp, #480]
-    add sp, sp, #VECTORS_SIZE
-.endm
+/* The structure (save_a64.h), then room, and id and return address at S - 16. */
+#define CONTEXT_ID   304
+#define CONTEXT_SIZE 320
 
 /* Builds the context at x19, with the vector registers below it. x16: what x30 is for the listener, and what is in the
  * slot; x30: the id. Then x0 is the block. */
 .macro SAVE_CONTEXT
     sub sp, sp, #CONTEXT_SIZE
-    stp x0, x1, [sp]
-    stp x2, x3, [sp, #16]
-    stp x4, x5, [sp, #32]
-    stp x6, x7, [sp, #48]
-    stp x8, x9, [sp, #64]
-    stp x10, x11, [sp, #80]
-    stp x12, x13, [sp, #96]
-    stp x14, x15, [sp, #112]
-    stp x16, x17, [sp, #128]
-    stp x18, x19, [sp, #144]
-    stp x20, x21, [sp, #160]
-    stp x22, x23, [sp, #176]
-    stp x24, x25, [sp, #192]
-    stp x26, x27, [sp, #208]
-    stp x28, x29, [sp, #224]
+    SAVE_GENERAL
+    stp x16, x17, [sp, #CONTEXT_X17 - 8]
     stp x30, x16, [sp, #CONTEXT_ID]
     add x17, sp, #CONTEXT_SIZE
     stp x16, x17, [sp, #CONTEXT_SP - 8]
@@ -929,20 +864,7 @@ FUNCTION NAME(enter_special_detail)
     RESTORE_VECTORS
     ldr x17, [sp, #CONTEXT_PSTATE]
     msr nzcv, x17
-    ldp x0, x1, [sp]
-    ldp x2, x3, [sp, #16]
-    ldp x4, x5, [sp, #32]
-    ldp x6, x7, [sp, #48]
-    ldp x8, x9, [sp, #64]
-    ldp x10, x11, [sp, #80]
-    ldp x12, x13, [sp, #96]
-    ldp x14, x15, [sp, #112]
-    ldp x18, x19, [sp, #144]
-    ldp x20, x21, [sp, #160]
-    ldp x22, x23, [sp, #176]
-    ldp x24, x25, [sp, #192]
-    ldp x26, x27, [sp, #208]
-    ldp x28, x29, [sp, #224]
+    RESTORE_GENERAL
 .endm
 
 FUNCTION NAME(enter_listen)
@@ -955,11 +877,15 @@ FUNCTION NAME(enter_listen)
     mov x30, x0
     RESTORE_CONTEXT
     cbz x30, 1f
-    ldr x30, [sp, #CONTEXT_ID]
+    sub x17, x30, #1
+    cbnz x17, 2f
+    ldr x30, [sp, #CONTEXT_ID]              /* observed */
     add sp, sp, #CONTEXT_SIZE
     ret
-1:  ldp x17, x30, [sp, #CONTEXT_ID]
-    add x17, x17, #CT_AFTER_TO_BODY
+1:  ldr x30, [sp, #CONTEXT_ID]              /* to the body ... */
+    add x30, x30, #CT_AFTER_TO_BODY
+2:  mov x17, x30                            /* ... or elsewhere, as if the caller had called it */
+    ldr x30, [sp, #CONTEXT_ID + 8]
     add sp, sp, #CONTEXT_SIZE
     ret x17
 
