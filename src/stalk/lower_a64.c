@@ -505,13 +505,25 @@ void ct_lower_callout(struct stalk_build *b, uint32_t callout) {
     enter_engine(b, CT_REASON_CALLOUT | callout);
 }
 
+enum { BRANCH = 0x14000000, BRANCH_IF = 0x54000000 };
+
 size_t ct_lower_branch(struct stalk_build *b, unsigned condition) {
-    (void)b, (void)condition;
-    return 0;
+    size_t branch = b->out.length;
+    ct_a64_put(&b->out, condition < 16 ? BRANCH_IF | condition : BRANCH);
+    ct_build_piece(b, 0);
+    return branch;
 }
 
 void ct_lower_land(struct stalk_build *b, size_t branch) {
-    (void)b, (void)branch;
+    if (b->out.overflow)
+        return;
+    uint32_t word = ct_a64_word(b->out.bytes + branch);
+    bool always = (word & BRANCH_IF) == BRANCH;
+    word = ct_a64_redirect(word, branch, b->out.length, always ? CT_A64_REACH_B : CT_A64_REACH_COND);
+    if (word)
+        ct_a64_patch(&b->out, branch, word);
+    else
+        b->out.overflow = true;
 }
 
 void ct_lower_bytes(struct stalk_build *b, const void *bytes, size_t size) {

@@ -44,7 +44,7 @@ struct ct_stalker_writer;
 /* The instructions that ct_stalker_iterator_next is going to give, at most `room`. Nothing is written. */
 unsigned ct_stalk_preview(struct ct_stalker_iterator *iterator, uint64_t *addresses, uint8_t *lengths, unsigned room);
 /* Writes a branch within the block, taken under a condition of the machine, or always (CT_STALK_ALWAYS). Returns where
- * it is, for ct_stalk_branch_here, which says that it leads to what is written next; 0: the machine has none. */
+ * it is, for ct_stalk_branch_here, which says that it leads to what is written next. */
 #define CT_STALK_ALWAYS 16u
 size_t ct_stalk_branch(struct ct_stalker_writer *writer, unsigned condition);
 void ct_stalk_branch_here(struct ct_stalker_writer *writer, size_t branch);
