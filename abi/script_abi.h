@@ -49,14 +49,17 @@ struct ct_script_work {
     uint64_t real_count, stack_count;
     uint64_t stack[CT_SCRIPT_STACK];
     uint64_t result, result_high, real, real_high; /* agent */
+    uint64_t more_reals[2];                        /* agent, on arm64 */
     uint64_t errno_function;                       /* controller: 0: errno is not wanted */
     int32_t error;                                 /* agent */
     uint32_t reserved;
+    uint64_t place; /* controller, on arm64: where a result goes that registers cannot hold */
 };
 
 _Static_assert(__builtin_offsetof(struct ct_script_work, reals) == 72, "REALS");
 _Static_assert(__builtin_offsetof(struct ct_script_work, stack) == 152, "STACK");
 _Static_assert(__builtin_offsetof(struct ct_script_work, result) == 664, "RESULT");
+_Static_assert(__builtin_offsetof(struct ct_script_work, place) == 728, "PLACE");
 
 /* What a request is about; the same numbers as enum ct_script_kind of src/script/script.h. */
 enum ct_script_asks {

@@ -91,6 +91,12 @@ static void copy_words(uint64_t *to, const uint64_t *from, uint32_t count) {
 
 /* ---- work ---- */
 
+/* From `result` to `error`. */
+enum {
+    RESULT_WORDS =
+        (__builtin_offsetof(struct ct_script_work, place) - __builtin_offsetof(struct ct_script_work, result)) / 8
+};
+
 static int32_t *errno_place(const struct ct_script_work *work) {
     return work->errno_function ? ((int32_t * (*)(void)) work->errno_function)() : NULL;
 }
@@ -137,7 +143,7 @@ static bool do_work(struct ct_block *b, struct ct_script_slot *slot, uint32_t wo
     b->script_work = outer;
     if (child || state_of(slot) != working)
         return false;
-    copy_words(&slot->work.result, &work.result, 6);
+    copy_words(&slot->work.result, &work.result, RESULT_WORDS);
     count_working(-1);
     slot->done++;
     __atomic_store_n(&slot->state, CT_ASK_WORD(word, CT_ASK_POSTED), __ATOMIC_RELEASE);

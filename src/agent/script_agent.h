@@ -31,7 +31,7 @@ uint64_t ct_script_cpu_vectors(const struct ct_cpu_context *cpu);
 void ct_script_cpu_set_vectors(struct ct_cpu_context *cpu, uint64_t vectors);
 /* Where a callback returns to: on entry, as the caller left it. */
 uint64_t ct_script_callback_return(const struct ct_cpu_context *cpu);
-/* What thunks of callbacks jump to, with the callback's number on the stack; it calls the second. */
+/* What thunks of callbacks jump to, with the callback's number on the stack (arm64: in x17); it calls the second. */
 void ct_script_callback_entry(void);
 void ct_script_on_callback(struct ct_cpu_context *cpu, uint64_t id);
 extern struct ct_vectors ct_script_vectors;

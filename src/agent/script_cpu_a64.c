@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A saved arm64 context, for script_agent.c. Scripts are refused on arm64 so far: no work comes. */
+/* A saved arm64 context, for script_agent.c. */
 #include "agent/script_agent.h"
 
 const uint32_t ct_script_cpu_words = __builtin_offsetof(struct ct_cpu_a64, vector) / 8;
@@ -12,13 +12,6 @@ void ct_script_cpu_set_vectors(struct ct_cpu_context *cpu, uint64_t vectors) {
     ((struct ct_cpu_a64 *)cpu)->vector = (struct ct_vectors_a64 *)vectors;
 }
 
-void ct_script_call(struct ct_script_work *work) {
-    work->result = (uint64_t)-38; /* ENOSYS */
-}
-
 uint64_t ct_script_callback_return(const struct ct_cpu_context *cpu) {
     return ((const struct ct_cpu_a64 *)cpu)->lr;
-}
-
-void ct_script_callback_entry(void) {
 }

@@ -15,6 +15,7 @@
 #include "stalk/cache.h"
 #include "stalk/engine.h"
 #include "stalk/events.h"
+#include "stalk/link.h"
 #include "stalk/memory.h"
 #include "stalk/others.h"
 #include "stalk/signals.h"
@@ -302,7 +303,7 @@ static uint64_t go_through(struct ct_block *b, uint64_t to) {
     b->goes_through = 0;
     t->begin = to;
     t->area->busy = 0;
-    return ct_stalk_helper(t->cache->regions, ct_stalk_begin);
+    return ct_stalk_way_in(t);
 }
 
 /* ---- probes ---- */

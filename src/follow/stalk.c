@@ -3,6 +3,7 @@
 #include "follow/stalk_internal.h"
 #include "inject/agent_image.h"
 #include "inject/inject_memory.h"
+#include "inject/redirect.h"
 #include "remote/namespace.h"
 #include "session/follower.h"
 #include "session/recording_leave.h"
@@ -202,7 +203,7 @@ static int move_threads(struct ct_recording *r, const struct ct_stalk_boot_threa
             continue;
         int status = 0;
         if (threads[i].pc != ct_registers_pc(&regs))
-            status = ct_stalk_redirect_remote(r->remote, &regs, threads[i].block);
+            status = ct_inject_redirect(r->remote, &regs, threads[i].block);
         ct_registers_set_pc(&regs, threads[i].pc);
         ct_registers_set_block(&regs, threads[i].block);
         if (!status)

@@ -115,9 +115,6 @@ struct ct_stalk_lists {
 };
 int ct_stalk_list(struct ct_recording *r, struct ct_stalk_lists *l, bool all);
 void ct_stalk_free_lists(struct ct_stalk_lists *l);
-/* A stopped thread is about to get another pc, in or for translated code: its other registers and its area
- * (redirect_<isa>.c). */
-int ct_stalk_redirect_remote(struct ct_remote *remote, struct ct_registers *regs, uint64_t block);
 /* Runs the command in `boot` in the agent, and moves threads to where it wants them. */
 int ct_stalk_ask(struct ct_recording *r, struct ct_stalk_lists *l, struct ct_stalk_boot *boot);
 

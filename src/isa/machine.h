@@ -42,10 +42,7 @@ struct ct_machine {
     uint8_t call[CT_MACHINE_CALL]; /* of the record of a call; the first `argument_count` of them hold arguments */
     uint8_t argument_count;
     uint8_t result[CT_MACHINE_RESULT]; /* of the record of a return */
-    uint8_t call_number;               /* of a system call */
 
-    /* scripts (script/script.h) */
-    bool scripts; /* they work on it */
     /* Where the vector registers, 16 bytes each, are in what listeners save; and the word, and the bit in it, that says
      * that they are to be restored (bit 0: always). */
     uint16_t vectors_at, vector_count, vectors_used_at;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All general registers of a stopped thread on arm64: as struct ct_registers_a64 begins, until callbacks have a
- * context of this machine. */
+/* All general registers of a stopped thread on arm64: struct ct_registers_a64 and struct ct_cpu_a64 begin alike. */
 #include "remote/remote_internal.h"
 #include "os/linux/registers_a64.h"
 #include <string.h>
 
-enum { REGISTERS = 34, PC = 32 }; /* x0 to x30, sp, pc, pstate */
+enum { REGISTERS = 34, PC = 32, CALL_NUMBER = 8 }; /* x0 to x30, sp, pc, pstate */
+enum { SVC = 0xd4000001u };
 
 struct ct_cpu_context *ct_remote_cpu_context(struct ct_remote_cpu *cpu) {
     return (struct ct_cpu_context *)cpu;
@@ -19,6 +19,12 @@ size_t ct_remote_cpu_list(const struct ct_remote_cpu *cpu, uint64_t registers[CT
 void ct_remote_cpu_show(const struct ct_registers *regs, struct ct_remote_cpu *cpu) {
     memset(cpu, 0, sizeof *cpu);
     memcpy(cpu->bytes, regs->words, REGISTERS * 8);
+}
+
+bool ct_remote_call_number(const struct ct_remote *remote, const struct ct_registers *regs, uint64_t *number) {
+    uint32_t word = 0;
+    *number = ct_registers_to_a64(regs)->x[CALL_NUMBER];
+    return !ct_remote_read(remote, ct_registers_pc(regs), &word, sizeof word) && word == SVC;
 }
 
 bool ct_remote_cpu_differ(const struct ct_remote_cpu *a, const struct ct_remote_cpu *b) {

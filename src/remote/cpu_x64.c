@@ -41,6 +41,12 @@ void ct_remote_cpu_show(const struct ct_registers *regs, struct ct_remote_cpu *c
         x64->gpr[RAX] = ct_registers_to_x64(regs)->orig_rax;
 }
 
+bool ct_remote_call_number(const struct ct_remote *remote, const struct ct_registers *regs, uint64_t *number) {
+    (void)remote;
+    *number = ct_registers_to_x64(regs)->orig_rax;
+    return ct_registers_call_size(regs) != 0;
+}
+
 bool ct_remote_cpu_differ(const struct ct_remote_cpu *a, const struct ct_remote_cpu *b) {
     const struct ct_cpu_x64 *x = ct_remote_cpu_to_x64(a), *y = ct_remote_cpu_to_x64(b);
     bool differ = x->flags != y->flags || x->pc != y->pc;

@@ -136,6 +136,9 @@ struct ct_remote_cpu {
 struct ct_cpu_context *ct_remote_cpu_context(struct ct_remote_cpu *cpu);
 /* The general registers in the order of the machine's numbers, then pc and flags. Returns their count. */
 size_t ct_remote_cpu_list(const struct ct_remote_cpu *cpu, uint64_t registers[CT_REMOTE_CPU_WORDS]);
+/* The system call that a stopped thread with these registers is in. Where that looks the same (arm64), also one that it
+ * is about to make. False: none. */
+bool ct_remote_call_number(const struct ct_remote *remote, const struct ct_registers *regs, uint64_t *number);
 /* Reads several threads at once; one that was killed meanwhile shows zeros. */
 int ct_remote_get_cpus(struct ct_remote *remote, size_t first, size_t count, struct ct_remote_cpu *cpus);
 /* Writes the registers that differ between the two. */

@@ -211,7 +211,7 @@ int ct_script_change(struct ct_script *s, const struct ct_script_hook *hook);
 int ct_script_unhook(struct ct_script *s, const uint32_t *ids, size_t count);
 
 /* A function in the target that calls us: a request of kind CT_SCRIPT_CALLBACK each time. The answer's result registers
- * (rax, xmm0) are what it returns. Memory of it is freed at the end. *id names it in requests. */
+ * (rax, xmm0; x0, d0) are what it returns. Memory of it is freed at the end. *id names it in requests. */
 int ct_script_callback(struct ct_script *s, uint32_t slot, uint64_t *address, uint32_t *id);
 
 /* ---- requests ---- */
@@ -242,8 +242,9 @@ struct ct_script_request {
     uint64_t call;   /* ENTER and LEAVE of one call have the same number, which no other open call has */
     uint64_t function, return_address;
     uint64_t fault, address; /* EXCEPTION: the signal, and the memory that was accessed; id: enum ct_script_operation */
-    uint64_t vectors;        /* address of the saved vector registers in the target (XSAVE image), while it waits */
-    uint64_t vectors_size;   /* 0: they were not saved */
+    /* address of the saved vector registers in the target (XSAVE image; arm64: q0, q1, ...), while it waits */
+    uint64_t vectors;
+    uint64_t vectors_size; /* 0: they were not saved */
     struct {
         uint64_t gpr[16];  /* x86_64: as struct ct_cpu_x64. arm64: x0 to x15 */
         uint64_t more[16]; /* arm64: x16 to x28, fp, lr, sp */
@@ -307,9 +308,11 @@ struct ct_script_call {
     uint32_t stack_count; /* further arguments, as eightbytes in their order; at most 64 */
     uint64_t stack[64];
     uint64_t errno_function; /* address of __errno_location; 0: errno is not wanted */
+    uint64_t place;          /* arm64: x8, where a result goes that registers cannot hold */
     /* results */
-    uint64_t result, result_high; /* rax, rdx */
-    uint64_t real, real_high;     /* xmm0, xmm1 (low halves) */
+    uint64_t result, result_high; /* rax, rdx; x0, x1 */
+    uint64_t real, real_high;     /* xmm0, xmm1 (low halves); d0, d1 */
+    uint64_t more_reals[2];       /* arm64: d2, d3 */
     int32_t error;                /* errno after the call; it was 0 before */
     int32_t fault;                /* signal number: the function faulted, see below; 0: it returned */
 };
@@ -401,8 +404,8 @@ enum ct_script_edit_kind {
     CT_SCRIPT_PUT_CALLOUT = 3, /* a request of kind CT_SCRIPT_CALLOUT with this id; or `address`: native callout */
     CT_SCRIPT_PUT_COUNT = 4,   /* adds one to the word at `address` */
     CT_SCRIPT_PUT_LABEL = 5,   /* `id`: the place after all edits before it */
-    CT_SCRIPT_PUT_JUMP = 6, /* forward to the label `id`; `user`: condition (x86_64: 0 to 15), 16: always. At most 64 */
-    CT_SCRIPT_PUT_COPY = 7, /* a copy of the instruction at `address`, not a branch */
+    CT_SCRIPT_PUT_JUMP = 6,    /* forward to the label `id`; `user`: the machine's condition, 16: always. At most 64 */
+    CT_SCRIPT_PUT_COPY = 7,    /* a copy of the instruction at `address`, not a branch */
 };
 struct ct_script_edit {
     uint32_t kind, insn;

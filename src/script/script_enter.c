@@ -220,8 +220,6 @@ static int enter_stopped(struct ct_script *s) {
 
 int ct_script_enter(struct ct_script *s) {
     bool clean, was = true;
-    if (!ct_machine_host()->scripts)
-        return ct_script_fail(s, CT_ERR_UNSUPPORTED, "scripts do not work on this machine's architecture yet");
     ct_clock_start(&s->clock);
     int status = s->spawned ? 0 : ct_script_stop(s, &was);
     if (!status && s->borrowed)

@@ -13,6 +13,7 @@ static void write_work(struct ct_script_work *work, const struct ct_script_call 
         .real_count = call->real_count,
         .stack_count = call->stack_count < CT_SCRIPT_STACK ? call->stack_count : CT_SCRIPT_STACK,
         .errno_function = call->errno_function,
+        .place = call->place,
     };
     memcpy(work->integers, call->integers, sizeof call->integers);
     memcpy(work->integers + 6, call->more_integers, sizeof call->more_integers);
@@ -25,6 +26,7 @@ static void read_results(const struct ct_script_work *work, struct ct_script_cal
     call->result_high = work->result_high;
     call->real = work->real;
     call->real_high = work->real_high;
+    memcpy(call->more_reals, work->more_reals, sizeof call->more_reals);
     call->error = work->error;
     call->fault = 0;
 }

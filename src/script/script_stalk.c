@@ -2,6 +2,7 @@
 /* The Stalker of scripts, from the controller: commands, and events from the ring. See agent/script_stalk.c. */
 #include "abi/boot_abi.h"
 #include "inject/inject_memory.h"
+#include "inject/redirect.h"
 #include "script/script_internal.h"
 #include <contrail/stalker.h>
 #include <contrail/status.h>
@@ -99,6 +100,10 @@ static int move_thread(struct ct_script *s, int32_t tid, uint64_t number) {
     stalk->block = ct_registers_block(&regs);
     stalk->thread_pointer = ct_remote_thread_pointer(s->remote, &regs);
     status = command(s, number);
+    if (status)
+        return status;
+    if (stalk->pc != ct_registers_pc(&regs))
+        status = ct_inject_redirect(s->remote, &regs, stalk->block);
     if (status)
         return status;
     ct_registers_set_pc(&regs, stalk->pc);

@@ -5,7 +5,6 @@
  * Some thread must call pthread_create. It is one that waits in the kernel, at a call that a program makes where it
  * holds no lock of the C library: pthread_create allocates memory. All others are stopped meanwhile; if one of them
  * holds a lock that is needed, they go on, and so does the call. */
-#include "isa/machine.h"
 #include "script/script_internal.h"
 #include <contrail/status.h>
 #include <stddef.h>
@@ -51,13 +50,10 @@ static int choose_thread(struct ct_script *s) {
     for (int locks = 0; locks < 2; locks++)
         for (size_t i = 0; i < ct_remote_thread_count(s->remote); i++) {
             struct ct_registers regs;
-            struct ct_remote_cpu cpu;
-            uint64_t words[CT_REMOTE_CPU_WORDS];
-            if (ct_remote_get_regs(s->remote, i, &regs) || !ct_registers_call_size(&regs) ||
-                is_ours(s, ct_registers_pc(&regs)) || ct_remote_get_cpus(s->remote, i, 1, &cpu))
+            uint64_t number;
+            if (ct_remote_get_regs(s->remote, i, &regs) || !ct_remote_call_number(s->remote, &regs, &number) ||
+                is_ours(s, ct_registers_pc(&regs)))
                 continue;
-            (void)ct_remote_cpu_list(&cpu, words);
-            uint64_t number = words[ct_machine_host()->call_number];
             if ((locks ? number == SYS_futex : is_wait(number)) && !ct_remote_choose(s->remote, i))
                 return 0;
         }

@@ -289,6 +289,14 @@ ct_stalker_unfollow_me:
     .cfi_endproc
     .size ct_stalker_unfollow_me, . - ct_stalker_unfollow_me
 
+/* From a hook's stub, where x16 and x17 are free (ct_stalk_way_in). */
+FUNCTION ct_stalk_come
+    FIND_AREA x16
+    stp x17, x18, [x16, #X17]
+    mov x18, x16
+    ldr x17, [x18, #AREA(CT_AREA_TARGET)]
+    br x17
+
 .macro COUNT_UNDERWAY change
     adrp x9, ct_stalk_underway
     add x9, x9, :lo12:ct_stalk_underway

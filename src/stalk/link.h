@@ -45,6 +45,8 @@ uint64_t ct_stalk_clone_stub(struct stalk_cache *c, uint64_t next, uint64_t resu
 /* A stopped thread, which has this area, is redirected to ct_stalk_begin or ct_stalk_end: these need more than pc where
  * no register leads to the area by itself. */
 void ct_stalk_redirect(struct ct_registers *regs, struct stalk_area *area);
+/* Where a thread goes from a hook's stub to begin at t->begin. It is followed already. */
+uint64_t ct_stalk_way_in(struct stalk_thread *t);
 /* The program sets its thread pointer, by which its block is found, to what is in a register (arm64). False: the thread
  * cannot be followed with that one. */
 bool ct_stalk_move_block(struct stalk_thread *t, unsigned reg);

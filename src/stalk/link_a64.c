@@ -553,6 +553,13 @@ void ct_stalk_redirect(struct ct_registers *regs, struct stalk_area *area) {
     r->x[X18] = (uint64_t)area;
 }
 
+extern const uint8_t ct_stalk_come[] __attribute__((visibility("hidden"))); /* entry_a64.S */
+
+uint64_t ct_stalk_way_in(struct stalk_thread *t) {
+    t->area->target = ct_stalk_helper(t->cache->regions, ct_stalk_begin);
+    return (uint64_t)ct_stalk_come;
+}
+
 void ct_stalk_machine_find(struct stalk_machine *machine) {
     machine->unused = false;
 }

@@ -465,6 +465,10 @@ void ct_stalk_redirect(struct ct_registers *regs, struct stalk_area *area) {
     (void)regs, (void)area; /* GS leads there */
 }
 
+uint64_t ct_stalk_way_in(struct stalk_thread *t) {
+    return ct_stalk_helper(t->cache->regions, ct_stalk_begin);
+}
+
 bool ct_stalk_move_block(struct stalk_thread *t, unsigned reg) {
     (void)t, (void)reg;
     return false;

@@ -18,7 +18,7 @@
 
 static void multiply(struct server *v, struct ct_script_request *r) {
     if (r->kind == CT_SCRIPT_CALLBACK)
-        r->cpu.gpr[RAX] = r->cpu.gpr[RDI] * 10 + r->cpu.gpr[RSI];
+        r->cpu.gpr[RESULT] = r->cpu.gpr[FIRST] * 10 + r->cpu.gpr[SECOND];
     v->call = r->id; /* before the answer, with which the target goes on */
     v->failures += ct_script_answer(v->script, r, true) != 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scripting a process: callbacks with changed registers, work, time limits, memory, and that nothing stays. */
+#include "isa/machine.h"
 #include "script_util.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,11 +22,11 @@ static int kills = 6; /* `script_test TARGET --kills N` */
 
 static void change_numbers(struct server *v, struct ct_script_request *r) {
     if (r->kind == CT_SCRIPT_ENTER) {
-        r->cpu.gpr[RDI] += 100;
+        r->cpu.gpr[FIRST] += 100;
         v->call = r->call;
     } else {
         assert_true(r->call == v->call);
-        r->cpu.gpr[RAX] *= 2;
+        r->cpu.gpr[RESULT] *= 2;
     }
     v->failures += ct_script_answer(v->script, r, true) != 0;
 }
@@ -80,10 +82,19 @@ static void changes_vector_registers(void **state) {
 
 /* ---- work ---- */
 
+/* The last arguments are on the stack. */
+static struct ct_script_call sum10_call(const struct target *t) {
+    const struct ct_machine *m = ct_machine_host();
+    struct ct_script_call c = {.function = t->sum10, .integers = {1, 2, 3, 4, 5, 6}, .more_integers = {7, 8}};
+    c.stack_count = 10 - m->argument_count;
+    for (uint32_t i = 0; i < c.stack_count; i++)
+        c.stack[i] = m->argument_count + i + 1;
+    return c;
+}
+
 static void call_functions(struct server *v, struct ct_script_request *r) {
     const struct target *t = v->target;
-    struct ct_script_call c = {
-        .function = t->sum10, .integers = {1, 2, 3, 4, 5, 6}, .stack_count = 4, .stack = {7, 8, 9, 10}};
+    struct ct_script_call c = sum10_call(t);
     v->failures += ct_script_run(v->script, r, &c, NULL, NULL) != 0;
     v->failures += c.result != 385;
     double x = 1.5, y = 4;
@@ -96,7 +107,7 @@ static void call_functions(struct server *v, struct ct_script_request *r) {
     c = (struct ct_script_call){.function = t->fail_with, .integers = {9}, .errno_function = t->errno_function};
     v->failures += ct_script_run(v->script, r, &c, NULL, NULL) != 0;
     v->failures += (int)c.result != -1 || c.error != 9;
-    c = (struct ct_script_call){.integers = {39 /* getpid */}};
+    c = (struct ct_script_call){.integers = {SYS_getpid}};
     v->failures += ct_script_run(v->script, r, &c, NULL, NULL) != 0;
     v->failures += (int)c.result != t->pid;
     /* inner is hooked: its callback is served while outer runs */
@@ -151,7 +162,7 @@ static void survives_work_that_jumps_away(void **state) {
 
 static void answer_late(struct server *v, struct ct_script_request *r) {
     usleep(150000);
-    r->cpu.gpr[RDI] = 1000;
+    r->cpu.gpr[FIRST] = 1000;
     v->failures += ct_script_answer(v->script, r, true) != CT_ERR_TIMEOUT;
 }
 
@@ -316,8 +327,8 @@ static void changes_a_spawned_program(void **state) {
     assert_int_equal(ct_script_resume(v.script), 0);
     assert_int_equal(ct_script_resume(v.script), CT_ERR_BAD_STATE);
     assert_int_equal(ct_script_wait(v.script, 10000, &r), 0);
-    assert_int_equal(r.cpu.gpr[RDI], 40);
-    r.cpu.gpr[RDI] = 4;
+    assert_int_equal(r.cpu.gpr[FIRST], 40);
+    r.cpu.gpr[FIRST] = 4;
     assert_int_equal(ct_script_answer(v.script, &r, true), 0);
     assert_int_equal(ct_script_wait(v.script, 10000, &r), 0);
     assert_int_equal(r.kind, CT_SCRIPT_GONE);

@@ -130,7 +130,7 @@ void answer_nested(void *arg, const struct ct_script_request *nested) {
     struct server *v = arg;
     struct ct_script_request r = *nested;
     v->call++;
-    r.cpu.gpr[RDI] += 10;
+    r.cpu.gpr[FIRST] += 10;
     v->failures += ct_script_answer(v->script, &r, true) != 0;
 }
 

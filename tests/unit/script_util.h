@@ -15,7 +15,12 @@
 
 #include <cmocka.h>
 
-enum { RAX = 0, RDX = 2, RSI = 6, RDI = 7 };
+/* Registers of requests, by number. */
+#ifdef __x86_64__
+enum { RESULT = 0, FIRST = 7, SECOND = 6 }; /* rax, rdi, rsi */
+#else
+enum { RESULT = 0, FIRST = 0, SECOND = 1 };
+#endif
 
 extern char *program; /* the target */
 

@@ -37,7 +37,6 @@ const struct ct_machine ct_machine_a64 = {
     .call = {X0, X1, X2, X3, X4, X5, X6, X7},
     .argument_count = 8,
     .result = {X0, X1},
-    .call_number = X7 + 1,
     .vector_count = 32,
 };
 _Static_assert((int)COUNT == (int)ATF_DETAIL_SIGNAL_REGISTERS_A64 && (int)COUNT <= (int)CT_MACHINE_REGISTERS,
