@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A call with any arguments, as struct ct_script_work (abi/script_abi.h) describes it. */
-#include "hook/save_a64.h"
+#include "hook/save_a64.S"
 
 #define FUNCTION    0
 #define INTEGERS    8

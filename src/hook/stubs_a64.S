@@ -22,7 +22,7 @@
  * Where the program uses that word itself, the second one (stubs_table_a64.S) finds it in a table by the thread
  * pointer. x0 points to the block while a stub works. */
 #include "hook/layout.h"
-#include "hook/save_a64.h"
+#include "hook/save_a64.S"
 #include "hook/stub_a64.h"
 
 #ifdef CT_BLOCKS_IN_TABLE
@@ -831,7 +831,7 @@ FUNCTION NAME(enter_special_detail)
 
 /* ---- listeners: the full context ---- */
 
-/* The structure (save_a64.h), then room, and id and return address at S - 16. */
+/* The structure (save_a64.S), then room, and id and return address at S - 16. */
 #define CONTEXT_ID   304
 #define CONTEXT_SIZE 320
 

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How listeners and callbacks keep a thread's registers, arm64 (struct ct_cpu_a64 of contrail/cpu.h): for the
- * assembler. Registers x0 to x30, sp, pc, pstate, the address of the vector registers. */
-#ifndef CT_HOOK_SAVE_A64_H
-#define CT_HOOK_SAVE_A64_H
+/* How listeners and callbacks keep a thread's registers, arm64 (struct ct_cpu_a64 of contrail/cpu.h): x0 to x30, sp, pc,
+ * pstate, the address of the vector registers. Included by others. */
 
 #define CONTEXT_X17     136
 #define CONTEXT_LR      240
 #define CONTEXT_SP      248
-#define CONTEXT_PC      256
 #define CONTEXT_PSTATE  264
 #define CONTEXT_VECTORS 272
 
@@ -96,5 +93,3 @@
     ldp x26, x27, [sp, #208]
     ldp x28, x29, [sp, #224]
 .endm
-
-#endif
