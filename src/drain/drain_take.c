@@ -115,9 +115,9 @@ static void note_losses(struct ct_drain *d, struct ct_drain_thread *t, const str
         exhausted = f->exhausted - t->exhausted;
         t->exhausted = f->exhausted;
     }
-    if (missing || exhausted) {
-        uint64_t dropped = missing ? missing * ct_lane_capacity(d->lane) - t->taken : 0;
-        ct_drain_note_gap(d, t, dropped + exhausted, missing ? CT_LOSS_DRAIN_LAG : CT_LOSS_POOL_EXHAUSTED, f->depth);
+    uint64_t dropped = missing ? missing * ct_lane_capacity(d->lane) - t->taken : 0; /* 0: all of it was taken before */
+    if (dropped || exhausted) {
+        ct_drain_note_gap(d, t, dropped + exhausted, dropped ? CT_LOSS_DRAIN_LAG : CT_LOSS_POOL_EXHAUSTED, f->depth);
         ct_drain_stacks_run(t, f->stack);
     }
     if (missing)

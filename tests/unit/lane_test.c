@@ -196,6 +196,40 @@ static void test_drop_oldest(void **state) {
     check_gaps(1, happened);
 }
 
+/* A chunk is taken while it is in use, all of it. Then the thread fills all others, and drops it. */
+static bool drop_taken(void *arg) {
+    struct ct_block *b = arg;
+    uint32_t capacity = lane_capacity(&f), chunks = f.lane.control->chunk_count;
+    uint64_t word = ct_lane_word(&f.lane, 0);
+    if (CT_CHUNK_STATE(word) == CT_CHUNK_FREE) {
+        write_numbered(b, 0, capacity);
+    } else if (CT_CHUNK_STATE(word) == CT_CHUNK_ACTIVE && CT_CHUNK_GENERATION(word) == 1) {
+        assert_int_equal(CT_CHUNK_DRAINED(word), capacity);
+        write_numbered(b, capacity, capacity * (chunks + 1));
+        word = ct_lane_word(&f.lane, 0);
+        assert_int_equal(CT_CHUNK_GENERATION(word), 2);
+    }
+    return true;
+}
+
+/* Nothing is missing then, so there is no gap. */
+static void test_drop_taken(void **state) {
+    (void)state;
+    lane_start(&f, SMALL, false, 4);
+    struct ct_block *b = lane_thread(&f);
+    lane_prepare_drain(&f);
+    f.drain.every_pass = drop_taken;
+    f.drain.on_pass_arg = b;
+    assert_int_equal(ct_drain_start(&f.drain), 0);
+    uint32_t happened = lane_capacity(&f) * (f.lane.control->chunk_count + 1);
+    while (__atomic_load_n(&f.drain.statistics.events, __ATOMIC_RELAXED) < happened)
+        usleep(1000);
+    assert_int_equal(lane_finish_drain(&f), 0);
+    assert_int_equal(lane_lost(&f), 0);
+    assert_int_equal(lane_drained_thread(&f, 1)->gap_count, 0);
+    check_gaps(1, happened);
+}
+
 struct writer {
     pthread_t thread;
     uint32_t events, pause_every;
@@ -661,6 +695,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_depth_in_headers, clean),
         cmocka_unit_test_teardown(test_layouts, clean),
         cmocka_unit_test_teardown(test_drop_oldest, clean),
+        cmocka_unit_test_teardown(test_drop_taken, clean),
         cmocka_unit_test_teardown(test_accounting_under_lag, clean),
         cmocka_unit_test_teardown(test_lossless, clean),
         cmocka_unit_test_teardown(test_lossless_with_too_many_threads, clean),
