@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static uint64_t now_ns(void) {
@@ -65,15 +66,17 @@ const char *ct_tui_text(struct ct_tui *t, int column) {
     return cell.type == CT_CELL_TEXT ? cell.text : "";
 }
 
-const char *ct_tui_quote(char buffer[2 * CT_TUI_NAME + 8], const char *text) {
-    size_t used = 0;
-    buffer[used++] = '\'';
-    for (size_t i = 0; text[i] && i < CT_TUI_NAME; i++) {
-        if (text[i] == '\'')
-            buffer[used++] = '\'';
-        buffer[used++] = text[i];
+char *ct_tui_quote(const char *text) {
+    char *quoted = malloc(2 * strlen(text) + 3), *to = quoted;
+    if (!quoted)
+        return NULL;
+    *to++ = '\'';
+    for (; *text; text++) {
+        if (*text == '\'')
+            *to++ = '\'';
+        *to++ = *text;
     }
-    buffer[used++] = '\'';
-    buffer[used] = 0;
-    return buffer;
+    *to++ = '\'';
+    *to = 0;
+    return quoted;
 }

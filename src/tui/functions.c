@@ -55,9 +55,28 @@ static int open_functions(struct ct_tui *t) {
     return f ? 0 : CT_ERR_NO_MEMORY;
 }
 
+/* Numbers beside a name: fewer where the terminal is narrow, so that there is room for the name. */
+static int put_numbers(char *text, size_t size, const char *calls, const char *total, const char *self,
+                       const char *most) {
+    int width = ct_screen_width();
+    if (width < 50)
+        return snprintf(text, size, "%9s  ", total);
+    if (width < 80)
+        return snprintf(text, size, "%12s %10s  ", calls, total);
+    return snprintf(text, size, "%12s %10s %10s %10s  ", calls, total, self, most);
+}
+
+static void draw_row(const struct ct_tui *t, const struct ct_report_row *row, int at, unsigned look) {
+    char total[CT_TUI_TIME], self[CT_TUI_TIME], most[CT_TUI_TIME], calls[24], numbers[128];
+    snprintf(calls, sizeof calls, "%llu", (unsigned long long)row->calls);
+    put_numbers(numbers, sizeof numbers, calls, ct_tui_time(t, total, (int64_t)row->total_ns),
+                ct_tui_time(t, self, (int64_t)row->self_ns), ct_tui_time(t, most, (int64_t)row->max_ns));
+    ct_screen_format(at, 0, look, "%s%s [%s]", numbers, row->name, row->module);
+}
+
 static void draw(struct ct_tui *t) {
     struct functions *f = t->views[CT_TUI_FUNCTIONS];
-    char total[CT_TUI_TIME], self[CT_TUI_TIME], most[CT_TUI_TIME];
+    char head[128];
     if (!f->report && compute(t, f)) {
         snprintf(t->message, sizeof t->message, "the calls cannot be counted");
         return;
@@ -65,16 +84,15 @@ static void draw(struct ct_tui *t) {
     if (strcmp(f->search, t->search) != 0)
         choose_rows(t, f);
     ct_tui_scroll(&f->list);
-    ct_screen_format(1, 0, CT_LOOK_BOLD, "%12s %10s %10s %10s  %s", "CALLS", "TOTAL", "SELF", "MAX", "FUNCTION");
-    for (int i = 0; i < ct_tui_rows() && f->list.top + (size_t)i < f->list.count; i++) {
-        const struct ct_report_row *row = f->rows[f->list.top + (size_t)i];
-        ct_screen_format(CT_TUI_TOP + i, 0, ct_tui_look(&f->list, f->list.top + (size_t)i),
-                         "%12llu %10s %10s %10s  %s [%s]", (unsigned long long)row->calls,
-                         ct_tui_time(t, total, (int64_t)row->total_ns), ct_tui_time(t, self, (int64_t)row->self_ns),
-                         ct_tui_time(t, most, (int64_t)row->max_ns), row->name, row->module);
-    }
-    ct_screen_format(0, ct_screen_width() - 34, CT_LOOK_DIM, "%zu functions by %s", f->list.count,
-                     orders[f->order].name);
+    put_numbers(head, sizeof head, "CALLS", "TOTAL", "SELF", "MAX");
+    ct_screen_format(1, 0, CT_LOOK_BOLD, "%sFUNCTION (%zu, by %s)", head, f->list.count, orders[f->order].name);
+    for (int i = 0; i < ct_tui_rows() && f->list.top + (size_t)i < f->list.count; i++)
+        draw_row(t, f->rows[f->list.top + (size_t)i], CT_TUI_TOP + i, ct_tui_look(&f->list, f->list.top + (size_t)i));
+}
+
+const char *ct_tui_chosen_function(const struct ct_tui *t) {
+    const struct functions *f = t->views[CT_TUI_FUNCTIONS];
+    return f && f->list.at < f->list.count ? f->rows[f->list.at]->name : NULL;
 }
 
 static bool on_key(struct ct_tui *t, int key) {

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <locale.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TEXT = 1024, ATTRIBUTE_SHIFT = 8, REVERSE = 1 << 18, DIM = 1 << 20, BOLD = 1 << 21 };
@@ -58,7 +59,8 @@ static bool load_library(void) {
 
 static void prepare_colours(void) {
     static const short colours[CT_COLOURS] = {6, 2, 3, 5, 4, 1};
-    if (!library.has_colors())
+    const char *no = getenv("NO_COLOR");
+    if ((no && *no) || !library.has_colors())
         return;
     library.start_color();
     library.use_default_colors();

@@ -11,6 +11,7 @@
 #include <string.h>
 
 enum { PIECE = 200 }; /* calls that are read at once */
+enum { NARROW = 80 }; /* columns: fewer have no room for all numbers */
 
 enum node_kind { THREAD, CALL, EARLIER, MORE };
 
@@ -21,7 +22,7 @@ struct node {
     int64_t thread; /* threads.id */
     int64_t id;     /* of a call; of MORE: the last call before */
     int64_t start, duration, self;
-    char name[CT_TUI_NAME];
+    char *name;
 };
 
 struct tree {
@@ -42,13 +43,20 @@ static struct node *insert(struct tree *tree, size_t at) {
     return &tree->nodes[at];
 }
 
+/* Takes nodes away, up to `end`. */
+static void cut_out(struct tree *tree, size_t at, size_t end) {
+    for (size_t i = at; i < end; i++)
+        free(tree->nodes[i].name);
+    memmove(&tree->nodes[at], &tree->nodes[end], (tree->list.count - end) * sizeof *tree->nodes);
+    tree->list.count -= end - at;
+}
+
 /* Takes away what is below a node. */
 static void fold(struct tree *tree, size_t at) {
     size_t end = at + 1;
     while (end < tree->list.count && tree->nodes[end].level > tree->nodes[at].level)
         end++;
-    memmove(&tree->nodes[at + 1], &tree->nodes[end], (tree->list.count - end) * sizeof *tree->nodes);
-    tree->list.count -= end - at - 1;
+    cut_out(tree, at + 1, end);
     tree->nodes[at].open = false;
 }
 
@@ -57,7 +65,7 @@ static void add_remark(struct tree *tree, size_t at, const struct node *parent, 
     if (!node)
         return;
     *node = (struct node){.kind = kind, .level = about.level + 1, .thread = about.thread, .id = id};
-    snprintf(node->name, sizeof node->name, "%s", kind == MORE ? "... later calls" : "... earlier calls");
+    node->name = strdup(kind == MORE ? "... later calls" : "... earlier calls");
 }
 
 /* The condition on the calls that are directly below a node. */
@@ -92,8 +100,8 @@ static size_t load(struct ct_tui *t, struct tree *tree, size_t at, size_t to, in
                               .id = ct_tui_number(t, 0),
                               .start = ct_tui_number(t, 2),
                               .duration = ct_tui_number(t, 3),
-                              .self = ct_tui_number(t, 4)};
-        snprintf(node->name, sizeof node->name, "%s", ct_tui_text(t, 1));
+                              .self = ct_tui_number(t, 4),
+                              .name = strdup(ct_tui_text(t, 1))};
         count++;
     }
     if (count == PIECE)
@@ -123,8 +131,7 @@ static void load_more(struct ct_tui *t, struct tree *tree, size_t at) {
         tree->list.at = parent;
         return;
     }
-    memmove(&tree->nodes[at], &tree->nodes[at + 1], (tree->list.count - at - 1) * sizeof *tree->nodes);
-    tree->list.count--;
+    cut_out(tree, at, at + 1);
     (void)load(t, tree, parent, at, remark.id + 1);
 }
 
@@ -176,35 +183,50 @@ void ct_tui_show_call(struct ct_tui *t, int64_t call) {
 }
 
 void ct_tui_show_slowest(struct ct_tui *t, const char *function) {
-    char name[2 * CT_TUI_NAME + 8];
+    char *name = ct_tui_quote(function);
     int64_t call = -1;
-    if (ct_tui_ask(t, "SELECT id, max(duration) FROM calls WHERE function = %s AND start BETWEEN %lld AND %lld",
-                   ct_tui_quote(name, function), (long long)t->from, (long long)t->to) &&
+    if (name &&
+        ct_tui_ask(t, "SELECT id, max(duration) FROM calls WHERE function = %s AND start BETWEEN %lld AND %lld", name,
+                   (long long)t->from, (long long)t->to) &&
         ct_tui_next(t))
         call = ct_tui_number(t, 0);
+    free(name);
     if (call >= 0)
         ct_tui_show_call(t, call);
     else if (!*t->message)
         snprintf(t->message, sizeof t->message, "no call of it is known in this time");
 }
 
+/* A glob that names with this text fit: what is special in globs is not special in it. */
+static void glob_of(const char *text, char glob[4 * CT_TUI_NAME]) {
+    char *to = glob;
+    *to++ = '*';
+    for (; *text; text++)
+        to += snprintf(to, 4, strchr("*?[", *text) ? "[%c]" : "%c", *text);
+    *to++ = '*';
+    *to = 0;
+}
+
 /* The next call of what is searched for. */
 static void find_next(struct ct_tui *t, struct tree *tree) {
     const struct node *node = tree->list.at < tree->list.count ? &tree->nodes[tree->list.at] : NULL;
-    char glob[CT_TUI_NAME + 2], text[2 * CT_TUI_NAME + 8];
+    char glob[4 * CT_TUI_NAME];
     int64_t call = -1;
     if (!node || !*t->search)
         return;
-    snprintf(glob, sizeof glob, "*%.150s*", t->search);
+    glob_of(t->search, glob);
+    char *text = ct_tui_quote(glob);
     int64_t id = node->kind == CALL ? node->id : (node->thread - 1) << CT_SOURCE_POSITION_BITS;
-    if (ct_tui_ask(t, "SELECT id FROM calls WHERE thread = %lld AND function GLOB %s AND id > %lld LIMIT 1",
-                   (long long)node->thread, ct_tui_quote(text, glob), (long long)id) &&
+    if (text &&
+        ct_tui_ask(t, "SELECT id FROM calls WHERE thread = %lld AND function GLOB %s AND id > %lld LIMIT 1",
+                   (long long)node->thread, text, (long long)id) &&
         ct_tui_next(t))
         call = ct_tui_number(t, 0);
+    free(text);
     if (call >= 0)
         ct_tui_show_call(t, call);
     else if (!*t->message)
-        snprintf(t->message, sizeof t->message, "no later call of %.100s in this thread", glob);
+        snprintf(t->message, sizeof t->message, "no later call of *%.100s* in this thread", t->search);
 }
 
 /* ---- the view ---- */
@@ -219,8 +241,9 @@ static int open_tree(struct ct_tui *t) {
             continue;
         node->kind = THREAD;
         node->thread = (int64_t)i + 1;
-        snprintf(node->name, sizeof node->name, "thread %zu: %s/%u, %llu events", i + 1, thread->name, thread->tid,
-                 (unsigned long long)thread->event_count);
+        if (asprintf(&node->name, "thread %zu: %s/%u, %llu events", i + 1, thread->name, thread->tid,
+                     (unsigned long long)thread->event_count) < 0)
+            node->name = NULL;
     }
     return tree ? 0 : CT_ERR_NO_MEMORY;
 }
@@ -231,18 +254,25 @@ static void draw_node(const struct ct_tui *t, const struct tree *tree, size_t nu
     unsigned look = ct_tui_look(&tree->list, number);
     const char *sign = node->kind == MORE || node->kind == EARLIER ? " " : node->open ? "-" : "+";
     int indent = (int)(2 * node->level);
-    if (node->kind == CALL)
+    const char *name = node->name ? node->name : "?";
+    if (ct_screen_width() < NARROW)
+        ct_screen_format(row, 0, look, "%10s %*s%s %s",
+                         node->kind == CALL ? ct_tui_time(t, duration, node->duration) : "", indent, "", sign, name);
+    else if (node->kind == CALL)
         ct_screen_format(row, 0, look, "%14s %10s %10s  %*s%s %s", ct_tui_moment(start, node->start),
                          ct_tui_time(t, duration, node->duration), ct_tui_time(t, self, node->self), indent, "", sign,
-                         node->name);
+                         name);
     else
-        ct_screen_format(row, 0, look | CT_LOOK_BOLD, "%38s%*s%s %s", "", indent, "", sign, node->name);
+        ct_screen_format(row, 0, look | CT_LOOK_BOLD, "%38s%*s%s %s", "", indent, "", sign, name);
 }
 
 static void draw(struct ct_tui *t) {
     struct tree *tree = t->views[CT_TUI_TREE];
     ct_tui_scroll(&tree->list);
-    ct_screen_format(1, 0, CT_LOOK_BOLD, "%14s %10s %10s  %s", "START", "DURATION", "SELF", "CALL");
+    if (ct_screen_width() < NARROW)
+        ct_screen_format(1, 0, CT_LOOK_BOLD, "%10s %s", "DURATION", "CALL");
+    else
+        ct_screen_format(1, 0, CT_LOOK_BOLD, "%14s %10s %10s  %s", "START", "DURATION", "SELF", "CALL");
     for (int i = 0; i < ct_tui_rows() && tree->list.top + (size_t)i < tree->list.count; i++)
         draw_node(t, tree, tree->list.top + (size_t)i, CT_TUI_TOP + i);
 }
@@ -258,7 +288,7 @@ static bool on_call_key(struct ct_tui *t, struct tree *tree, int key) {
         unfold(t, tree, tree->list.at);
     else if (key == CT_KEY_LEFT)
         tree->list.at = parent_of(tree, tree->list.at);
-    else if (key == 'f' && node->kind == CALL)
+    else if (key == 'f' && node->kind == CALL && node->name)
         ct_tui_show_edges(t, node->name);
     else if (key == 't' && node->kind == CALL)
         ct_tui_show_moment(t, node->thread, node->start);
@@ -280,8 +310,10 @@ static bool on_key(struct ct_tui *t, int key) {
 
 static void close_tree(struct ct_tui *t) {
     struct tree *tree = t->views[CT_TUI_TREE];
-    if (tree)
+    if (tree) {
+        cut_out(tree, 0, tree->list.count);
         free(tree->nodes);
+    }
     free(tree);
 }
 

@@ -48,8 +48,8 @@ bool ct_tui_next(struct ct_tui *tui);
 int64_t ct_tui_number(struct ct_tui *tui, int column); /* NULL: -1 */
 /* Lives until the next row; NULL: "". */
 const char *ct_tui_text(struct ct_tui *tui, int column);
-/* A name as SQL writes it, in quotes. */
-const char *ct_tui_quote(char buffer[2 * CT_TUI_NAME + 8], const char *text);
+/* A name as SQL writes it, in quotes; free it. NULL: out of memory. Names may be long: C++ has names of kilobytes. */
+char *ct_tui_quote(const char *text);
 /* Called while rows are read. Not 0: the user has pressed Escape or Ctrl-C. */
 int ct_tui_poll(void *tui);
 
@@ -71,6 +71,8 @@ bool ct_tui_fits(const struct ct_tui *tui, const char *name); /* what is searche
 /* ---- from one view to another ---- */
 
 void ct_tui_show_edges(struct ct_tui *tui, const char *function);
+/* The function that is chosen in the first view; NULL: none. */
+const char *ct_tui_chosen_function(const struct ct_tui *tui);
 /* The call in the tree, with those around it. */
 void ct_tui_show_call(struct ct_tui *tui, int64_t call);
 /* The slowest call of a function. */

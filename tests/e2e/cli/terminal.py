@@ -49,6 +49,9 @@ class Terminal:
         """Runs a line of the shell; its exit code is kept."""
         self.tmux("new-session", "-d", "-x", "120", "-y", "30", f"LC_ALL=C.UTF-8 {line}; echo $? > {self.code}")
 
+    def resize(self, width, height):
+        self.tmux("resize-window", "-x", str(width), "-y", str(height))
+
     def see(self, *patterns):
         """The screen, once it has all of this."""
         end = time.monotonic() + LIMIT

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tui.py CONTRAIL PROGRAM: `contrail tui` in a terminal of tmux, on a recorded trace: its views, and the ways from one
-to the other. What the screen shows is compared with `report` and `query`. Where sshd is installed (Debian:
+"""tui.py CONTRAIL PROGRAM ODD_NAMES: `contrail tui` in a terminal of tmux, on a recorded trace: its views, and the ways
+from one to the other. What the screen shows is compared with `report` and `query`. Where sshd is installed (Debian:
 openssh-server; no list of packages asks for it, since it would listen on the machine) also through ssh."""
 
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -21,19 +22,26 @@ import terminal
 driver.PROGRAM = os.path.abspath(sys.argv.pop(1))
 SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 PROGRAM = os.path.abspath(sys.argv.pop(1))
+ODD_NAMES = os.path.abspath(sys.argv.pop(1))
 
 
 class Recorded:
     """One trace for all tests."""
 
 
+def record(program):
+    place = os.path.join(Recorded.dir.name, os.path.basename(program))
+    result = driver.run("spawn", "--lossless", "--only", os.path.basename(program), "-o", place, program)
+    assert result.returncode == 0, result.stderr
+    (session,) = os.listdir(place)
+    return os.path.join(place, session)
+
+
 def setUpModule():
     Recorded.dir = tempfile.TemporaryDirectory()
     os.chmod(Recorded.dir.name, 0o755)
-    result = driver.run("spawn", "--lossless", "--only", os.path.basename(PROGRAM), "-o", Recorded.dir.name, PROGRAM)
-    assert result.returncode == 0, result.stderr
-    (session,) = os.listdir(Recorded.dir.name)
-    Recorded.trace = os.path.join(Recorded.dir.name, session)
+    Recorded.trace = record(PROGRAM)
+    Recorded.odd = record(ODD_NAMES)
 
 
 def tearDownModule():
@@ -58,8 +66,8 @@ class Screen(unittest.TestCase):
         self.addCleanup(self.terminal.close)
         self.see, self.press = self.terminal.see, self.terminal.press
 
-    def start(self, *words):
-        self.terminal.start(" ".join([driver.PROGRAM, "tui", *words, Recorded.trace]))
+    def start(self, *words, trace=None, before=""):
+        self.terminal.start(" ".join([before, driver.PROGRAM, "tui", *words, trace or Recorded.trace]))
 
     def leave(self):
         self.press("q")
@@ -71,14 +79,14 @@ class Screen(unittest.TestCase):
         self.start()
         self.see(*[rf"^ *{row['calls']} .* {row['name']} \[" for row in report])
         self.press("/", "seldom", "Enter")
-        screen = self.see(r"1 functions by total", "/seldom")
+        screen = self.see(r"FUNCTION \(1, by total\)", "/seldom")
         self.assertNotIn("some_steps", screen)
         self.press("Enter")
         callers = rows("SELECT caller, callee FROM edges WHERE 'seldom' IN (caller, callee)")
         self.see("callees.*of seldom", *[rf"<- {row['caller']}" if row["callee"] == "seldom" else rf"-> {row['callee']}"
                                          for row in callers])
         self.press("1")
-        self.see("1 functions by total")
+        self.see(r"FUNCTION \(1, by total\)")
         self.press("c")
         moment = f"{call['start'] // 10**9}\\.{call['start'] % 10**9:09}"
         around = [row["function"] for row in rows(f"SELECT function FROM callers({call['id']}) ORDER BY level")]
@@ -129,18 +137,62 @@ class Screen(unittest.TestCase):
 
     def test_words_of_the_selection(self):
         self.start("--function", "seld*")
-        screen = self.see("1 functions by total", r"seldom \[")
+        screen = self.see(r"FUNCTION \(1, by total\)", r"seldom \[")
         self.assertNotIn("some_steps", screen)
         self.press("s")
-        self.see("1 functions by self")
+        self.see(r"FUNCTION \(1, by self\)")
         self.leave()
+
+    def test_names_that_are_long_or_odd(self):
+        self.start(trace=Recorded.odd)
+        self.see("long_long", r"odd::operator\[\]\(int\) \[")
+        self.press("/", "main", "Enter")
+        self.see(r"FUNCTION \(1, by total\)")
+        self.press("2")  # of the function that is chosen in the first view
+        self.see(r"callees.* of main", "-> long_long")
+        self.press("Down", "Enter")
+        self.see(r"callees.* of long_", "<- main", "-> long_")
+        self.press("Down", "c")
+        self.see(r"- main\n(.*earlier calls\n)?.*- long_.*\n.*\+ long_")
+        self.press("Home", "/")
+        self.press("operator[", "Enter")
+        self.see(r"\+ odd::operator")
+        self.leave()
+
+    def test_terminals_of_any_size(self):
+        self.start()
+        self.see("some_steps")
+        for width in 60, 40, 140:
+            self.terminal.resize(width, 16)
+            head = " 1 functions   2 callers   3 calls   4 timeline "[:width].rstrip()
+            screen = self.see(f"^{head}", "TOTAL .*FUNCTION", "some_step")
+            self.assertLessEqual(max(map(len, screen.splitlines())), width)
+        self.press("4")
+        self.see("^THREAD", r"^at 0\.0")
+        self.terminal.resize(30, 6)
+        self.press("3")
+        self.see("DURATION CALL")
+        self.terminal.resize(100, 24)
+        self.see(r"\+ thread 1: ")
+        self.leave()
+
+    def test_colours(self):
+        for before, coloured in ("env -u NO_COLOR", True), ("env NO_COLOR=1", False):
+            self.start(before=before)
+            self.press("4")
+            self.see("^THREAD", r"^cli_many_calls +[.a-z]")
+            screen = self.terminal.tmux("capture-pane", "-p", "-e")
+            self.assertEqual(bool(re.search("\x1b\\[[0-9;]*3[1-6]m", screen)), coloured, before)
+            self.leave()
+            self.terminal.close()
+            self.setUp()
 
     @unittest.skipUnless(all(shutil.which(name) for name in ("ssh", "ssh-keygen")) and SSHD, "no sshd is installed")
     def test_over_ssh(self):
         with ssh_server() as words:
             line = " ".join([*words, "TERM=screen", driver.PROGRAM, "tui", Recorded.trace])
             self.terminal.start(line)
-            self.see("functions by total", "some_steps")
+            self.see(r"FUNCTION \(\d+, by total\)", "some_steps")
             self.press("4")
             self.see("^THREAD", r"^at 0\.0.* of 0\.000000000 to ")
             self.press("3", "Enter")
