@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How listeners and callbacks keep a thread's registers, arm64 (struct ct_cpu_a64 of contrail/cpu.h): x0 to x30, sp, pc,
- * pstate, the address of the vector registers. Included by others. */
+/* How listeners and callbacks keep a thread's registers, arm64 (struct ct_cpu_a64 of contrail/cpu.h): x0 to x30, sp,
+ * pc, pstate, the address of the vector registers. Included by others. */
 
 #define CONTEXT_X17     136
 #define CONTEXT_LR      240
