@@ -12,9 +12,11 @@
 #include "os/os.h"
 #include "os/thread.h"
 
-#define NAP_US   20000u
-#define IDLE_US  200000u /* of the worker, which has no time limit */
-#define PATIENCE 4u      /* limits: for a controller that is in the middle of its answer, and has been stopped */
+#define NAP_US        20000u
+#define SLOT_NAP_US   200u
+#define SLOTS_OF_WORK 32u
+#define IDLE_US       200000u /* of the worker, which has no time limit */
+#define PATIENCE      4u      /* limits: for a controller that is in the middle of its answer, and has been stopped */
 
 static struct ct_script_shared *shared;
 static struct ct_runtime *runtime;
@@ -65,14 +67,32 @@ static uint32_t work_of(struct ct_block *b) {
     return b->script_work;
 }
 
-static struct ct_script_slot *take_slot(void) {
-    for (uint32_t i = 0; i < CT_SCRIPT_SLOTS; i++) {
+/* One of the first `count`. */
+static struct ct_script_slot *take_slot(uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
         uint32_t word = state_of(&shared->slots[i]);
         if (CT_ASK_STATE(word) == CT_ASK_FREE && change_state(&shared->slots[i], word, CT_ASK_NEXT(word, CT_ASK_TAKEN)))
             return &shared->slots[i];
     }
-    __atomic_fetch_add(&shared->unserved, 1, __ATOMIC_RELAXED);
     return NULL;
+}
+
+/* There may be more threads than slots: then they wait for one, as long as for an answer. Some slots are left for
+ * threads that do work: all others may wait for the end of that. */
+static struct ct_script_slot *wait_for_slot(struct ct_block *b) {
+    uint32_t count = work_of(b) ? CT_SCRIPT_SLOTS : CT_SCRIPT_SLOTS - SLOTS_OF_WORK;
+    uint64_t since = ct_os_timestamp();
+    struct ct_script_slot *slot = take_slot(count);
+    while (!slot && is_open() && ct_os_timestamp() - since <= shared->limit_counts) {
+        if (ct_os_is_silent())
+            ct_os_relax();
+        else
+            ct_os_sleep_us(SLOT_NAP_US);
+        slot = take_slot(count);
+    }
+    if (!slot)
+        __atomic_fetch_add(&shared->unserved, is_open(), __ATOMIC_RELAXED);
+    return slot;
 }
 
 void ct_script_ring_bell(struct ct_script_shared *s) {
@@ -259,7 +279,7 @@ static uint64_t ask(struct ct_block *b, struct ct_cpu_context *cpu, const struct
         return 0;
     uint64_t mask = ct_block_mask(b);
     free_left(b->tid, ct_cpu_sp(cpu));
-    struct ct_script_slot *slot = take_slot();
+    struct ct_script_slot *slot = wait_for_slot(b);
     uint64_t number = 0;
     if (slot) {
         uint32_t word = state_of(slot);
@@ -374,7 +394,7 @@ static void *run_worker(void *arg) {
         return NULL;
     __atomic_fetch_add(&runtime->inside, 1, __ATOMIC_RELAXED);
     uint64_t mask = ct_block_mask(b);
-    struct ct_script_slot *slot = take_slot();
+    struct ct_script_slot *slot = take_slot(CT_SCRIPT_SLOTS);
     if (slot) {
         uint32_t word = state_of(slot);
         b->guard_sp = (uint64_t)&mask;

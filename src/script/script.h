@@ -83,7 +83,7 @@ struct ct_script_state {
     int32_t exit_status; /* as wait(2) reports it; -1: unknown. Of a spawned process it is known once it has ended */
     int32_t pid, pad;
     uint64_t timeouts;    /* callbacks whose thread went on without an answer */
-    uint64_t unserved;    /* callbacks that found no free slot (256 wait at a time): their threads went on */
+    uint64_t unserved;    /* callbacks that found no free slot in time (224 wait at a time): their threads went on */
     uint64_t lost_events; /* of the Stalker: the ring was full */
     uint64_t hooks;       /* installed now */
     uint64_t main_base;   /* load address of the program */

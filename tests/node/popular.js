@@ -25,9 +25,8 @@ function write(name, text) {
 }
 
 function run(name, text, command, options = {}) {
-  const script = ['script', '--timeout', '30s', write(name, text)];
-  const {status, stdout, stderr} = spawnSync(contrail, [...script, '--', ...command],
-    {encoding: 'utf8', timeout: DEADLINE, ...options});
+  const words = ['script', '--timeout', '30s', write(name, text), '--', ...command];
+  const {status, stdout, stderr} = spawnSync(contrail, words, {encoding: 'utf8', timeout: DEADLINE, ...options});
   return {status, out: stdout ?? '', err: stderr ?? ''};
 }
 
@@ -275,6 +274,74 @@ _ctypes.dlclose(lib._handle)`]);
         onEnter(args) { console.log('price ' + args[0].toInt32()); }});`, [odd, '1']);
     assert.match(out, /^1\nprice 1000\n/, err);
     return null;
+  },
+
+  /* More threads than can wait at once: each call has its callback all the same. */
+  many_threads() {
+    if (!has('cc'))
+      return 'no C compiler is installed';
+    const source = path.join(folder, 'threads.c'), program = path.join(folder, 'threads');
+    fs.writeFileSync(source, `#include <pthread.h>
+      __attribute__((noinline)) int work(int a) { __asm__ volatile(""); return a + 1; }
+      static void *run(void *arg) { for (int i = 0; i < 10; i++) if (work(i) != i + 1) return arg; return 0; }
+      int main(void) {
+        static pthread_t t[400];
+        void *bad;
+        for (int i = 0; i < 400; i++) if (pthread_create(&t[i], 0, run, t)) return 1;
+        for (int i = 0; i < 400; i++) if (pthread_join(t[i], &bad) || bad) return 2;
+        return 0;
+      }`);
+    const made = spawnSync('cc', ['-O1', '-pthread', source, '-o', program], {encoding: 'utf8'});
+    assert.equal(made.status, 0, made.stderr);
+    const {status, out, err} = run('many_threads', `
+      let calls = 0;
+      const threads = new Set();
+      Interceptor.attach(Process.mainModule.getSymbolByName('work'), {
+        onEnter() { calls++; threads.add(this.threadId); }});
+      process.on('exit', () => console.log(calls, threads.size));`, [program]);
+    assert.equal(out, '4000 400\n', err);
+    assert.equal(status, 0);
+    return null;
+  },
+
+  /* What came too late is counted, to the end. */
+  late() {
+    const {out, err} = run('late', `
+      Script.timeout = 20;
+      Interceptor.attach(Process.mainModule.getSymbolByName('price'), {onEnter() {
+        for (const end = Date.now() + 100; Date.now() < end;);
+      }});`, [sample, '3']);
+    assert.match(out, /round 2/);
+    assert.match(err, /took longer than Script\.timeout: the thread went on/);
+    assert.match(err, /contrail: [23] callbacks took longer than Script\.timeout\n/);
+  },
+
+  /* A script may end Node at any moment: nothing is left in the process. */
+  async process_exit() {
+    const price = 'Process.mainModule.getSymbolByName("price")';
+    const ways = {
+      exit_beside: `Interceptor.attach(${price}, {onEnter() {}}); setTimeout(() => process.exit(5), 100);`,
+      exit_inside: `Interceptor.attach(${price}, {onEnter() { process.exit(5); }});`,
+      exit_deeper: `const walk = new NativeFunction(Process.mainModule.getSymbolByName('walk'), 'int', ['int']);
+        Interceptor.attach(Process.mainModule.getSymbolByName('step'), {onEnter() {
+          if (this.depth > 0)
+            process.exit(5);
+        }});
+        Interceptor.attach(${price}, {onEnter() { walk(3); }});`,
+    };
+    const child = spawn(sample, ['1000000', '1'], {stdio: ['ignore', 'pipe', 'inherit']});
+    await once(child.stdout, 'data');
+    child.stdout.resume();
+    const maps = () => fs.readFileSync(`/proc/${child.pid}/maps`, 'utf8'), before = maps();
+    for (const [name, text] of Object.entries(ways)) {
+      const node = spawn(contrail, ['script', '--timeout', '30s', write(name, text), '-p', String(child.pid)],
+        {stdio: 'inherit', timeout: DEADLINE});
+      const [status] = await once(node, 'close');
+      assert.equal(status, 5, name);
+      assert.equal(maps(), before, name);
+    }
+    child.kill();
+    await once(child, 'close');
   },
 
   /* ---- the command ---- */

@@ -427,14 +427,16 @@ static napi_value modules_seen(napi_env env, napi_callback_info info) {
     return ct_node_undefined(env);
 }
 
-/* close(target): nothing of ours stays in it. Not while one of its functions is under way. */
+/* close(target, atExit): nothing of ours stays in it. Not while one of its functions is under way, unless Node exits:
+ * then none of them goes on. */
 static napi_value close_it(napi_env env, napi_callback_info info) {
     struct ct_node_call call;
     ct_node_begin(&call, env, info);
     struct ct_node_target *target = ct_node_take_target(&call);
+    bool at_exit = ct_node_take_bool(&call);
     if (call.failed)
         return NULL;
-    if (target->calls)
+    if (target->calls && !at_exit)
         return ct_node_throw(env, CT_ERR_BAD_STATE, "a callback cannot end its own session");
     int status = close_target(target);
     return status < 0 && status != CT_ERR_NOT_FOUND ? ct_node_throw(env, status, NULL) : ct_node_undefined(env);

@@ -8,6 +8,7 @@ const {toBigInt} = require('./int64');
 const {readElf} = require('./elf');
 
 const FLAG = {FUNCTION: 1, GLOBAL: 2, WEAK: 4, IFUNC: 8, UNDEFINED: 16, TLS: 32, OLD: 64};
+const ELF = 0x7f454c46;
 /* Of the dynamic linker are only a few names that others do not have too. */
 const LINKER = /^ld[-.].*|^ld-linux|^ld-musl/;
 
@@ -16,6 +17,7 @@ class Modules {
   #session;
   #Module;
   #lists = new Map(); /* base and list: symbols */
+  #byExport = new WeakMap(); /* list of exports: Map of names to symbols */
   #known = null;
 
   constructor(session, Module) {
@@ -80,13 +82,34 @@ class Modules {
 
   /* An export by name: of several versions the one that programs are linked with now. */
   exportOf(base, name) {
-    const all = this.symbols(base, 'exports').filter((symbol) => symbol.name === name);
-    return all.find(({flags}) => !(flags & FLAG.OLD)) ?? all[0];
+    const list = this.symbols(base, 'exports');
+    let index = this.#byExport.get(list);
+    if (!index) {
+      index = new Map();
+      for (const symbol of list)
+        if (!index.has(symbol.name) || index.get(symbol.name).flags & FLAG.OLD && !(symbol.flags & FLAG.OLD))
+          index.set(symbol.name, symbol);
+      this.#byExport.set(list, index);
+    }
+    return index.get(name);
   }
 
   /* What the linker would bind a name to: the first module that defines it, the program first. */
   findGlobal(name) {
-    const modules = [...this.refresh()];
+    const known = this.#known?.filter((module) => this.#isThere(module)); /* some may be unloaded */
+    return (known && this.#findIn(known, name)) ?? this.#findIn(this.refresh(), name);
+  }
+
+  #isThere({base}) {
+    try {
+      return this.#session.memory.read(base, 4).readUInt32BE(0) === ELF;
+    } catch {
+      return false;
+    }
+  }
+
+  #findIn(known, name) {
+    const modules = [...known];
     const rank = (module) => LINKER.test(path.basename(module.path)) ? 1 : 0;
     modules.sort((a, b) => rank(a) - rank(b));
     for (const module of modules) {
@@ -283,7 +306,7 @@ function makeDebugSymbol(session) {
       this.lineNumber = place?.line || null;
       this.column = place?.column || null;
       Object.defineProperty(this, 'offset', {
-        value: place?.function ? Number(address.toBigInt() - place.function)
+        value: place?.function && place.name ? Number(address.toBigInt() - place.function)
           : place ? Number(address.toBigInt() - place.moduleBase) : null,
       });
     }
@@ -318,10 +341,10 @@ function makeDebugSymbol(session) {
 
     toString() {
       const {name, moduleName, offset} = this;
-      const shift = offset ? `+0x${offset.toString(16)}` : '';
+      const hex = `0x${(offset ?? 0).toString(16)}`;
       const place = this.fileName ? ` ${path.basename(this.fileName)}:${this.lineNumber}` : '';
       return moduleName === null ? this.address.toString()
-        : `${this.address} ${moduleName}${name ? `!${name}` : ''}${shift}${place}`;
+        : `${this.address} ${moduleName}!${name ? `${name}${offset ? `+${hex}` : ''}` : hex}${place}`;
     }
   }
   return DebugSymbol;

@@ -33,6 +33,10 @@ const {makeScript} = require('./script');
 
 const TIMEOUT = -6; /* CT_ERR_TIMEOUT: the thread went on before the answer came */
 
+/* Node runs no hooks of addons when process.exit() ends it, in a callback too: nothing stays in the processes. */
+const open = new Set();
+process.on('exit', () => open.forEach((session) => session.leaveAtExit()));
+
 /* Events: 'message' (message, data), 'warning' (text), 'detached' (reason). */
 class Session extends EventEmitter {
   callbacks = new Map(); /* number: a NativeCallback and its implementation */
@@ -59,6 +63,7 @@ class Session extends EventEmitter {
     target.beforeRunning = () => this.interceptor.flush();
     this.api = this.#makeApi();
     target.start((request) => this.#handle(request));
+    open.add(this);
   }
 
   static attach(pid, options) {
@@ -203,12 +208,31 @@ class Session extends EventEmitter {
 
   isDetached = false;
 
+  /* What was not seen, or came too late, in numbers. */
+  #sayMissed() {
+    const {timeouts, unserved} = this.target.state();
+    this.stalker.sayLost();
+    if (timeouts > 1)
+      this.warn(`${timeouts} callbacks took longer than Script.timeout`);
+    if (unserved)
+      this.warn(`${unserved} calls had no callback: too many threads waited for theirs at once`);
+  }
+
+  leaveAtExit() {
+    open.delete(this);
+    this.isDetached = true;
+    try {
+      this.target.close(true);
+    } catch { /* the process has gone */ }
+  }
+
   #finish(reason, exitStatus) {
     if (this.isDetached)
       return;
     this.isDetached = true;
     const close = () => {
-      this.stalker.sayLost();
+      open.delete(this);
+      this.#sayMissed();
       try {
         this.target.close();
       } catch (error) {

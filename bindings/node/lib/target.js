@@ -104,9 +104,10 @@ class Target {
     this.#native.resume(this.#handle);
   }
 
-  close() {
+  /* `atExit`: Node ends, perhaps in a callback. */
+  close(atExit = false) {
     this.#isClosed = true;
-    this.#native.close(this.#handle);
+    this.#native.close(this.#handle, atExit);
   }
 
   state() {

@@ -78,9 +78,11 @@ test('mappings', () => {
 });
 
 test('names of addresses, and addresses of names', () => {
-  const {DebugSymbol, ApiResolver, ptr} = loaded();
+  const {target, DebugSymbol, ApiResolver, ptr} = loaded();
   const place = DebugSymbol.fromAddress(ptr(0x400108));
   assert.equal(place.toString(), '0x400108 program!main+0x8 main.c:12');
+  target.places.set(0x400222n, {function: 0x400220n, moduleBase: 0x400000n, module: 'program', name: ''});
+  assert.equal(DebugSymbol.fromAddress(0x400222).toString(), '0x400222 program!0x222'); /* no name is known */
   assert.equal(DebugSymbol.fromAddress(ptr(5)).toString(), '0x5');
   assert.equal(DebugSymbol.getFunctionByName('main').toString(), '0x400100');
   assert.deepEqual(DebugSymbol.findFunctionsMatching('op*').map(String), ['0x7100200']);
