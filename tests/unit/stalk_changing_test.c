@@ -326,6 +326,34 @@ static void test_unmapped_meanwhile(void **state) {
     assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
+/* A compiler at run time that makes its code writable for a moment, and names less than the page, or moves another page
+ * there. */
+static void test_parts_of_pages(void **state) {
+    (void)state;
+    enum { VALUES = 40 };
+    uint8_t *code = make_code();
+    struct ct_stalker *stalker = make();
+    int wrong = 0;
+    put_leaf(code + SITE, 0);
+    assert_int_equal(mprotect(code, SIZE, PROT_READ | PROT_EXEC), 0);
+    assert_int_equal(ct_stalker_follow_me(stalker, NULL, NULL), 0);
+    for (int i = 1; i <= VALUES; i++) {
+        uint8_t *place = i % 2 ? code : make_code();
+        for (int k = 0; k < 4; k++)
+            wrong += function_at(code + SITE)() != i - 1;
+        wrong += mprotect(place, 1, PROT_READ | PROT_WRITE) != 0;
+        put_leaf(place + SITE, i);
+        wrong += mprotect(place, 1, PROT_READ | PROT_EXEC) != 0;
+        if (place != code)
+            wrong += mremap(place, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, code) != code;
+        __builtin___clear_cache((char *)code, (char *)code + SIZE);
+        wrong += function_at(code + SITE)() != i;
+    }
+    end(stalker);
+    assert_int_equal(wrong, 0);
+    munmap(code, SIZE);
+}
+
 #if defined __x86_64__
 /* Blocks that follow each other directly need not save what the comparison uses again, unless they have changed it. */
 static void test_registers(void **state) {
@@ -369,6 +397,7 @@ int main(void) {
 #endif
         cmocka_unit_test(test_race),
         cmocka_unit_test(test_unmapped_meanwhile),
+        cmocka_unit_test(test_parts_of_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
