@@ -6,13 +6,14 @@ export const COLUMNS = 1024
 export const CHUNK = 32 // depths of a tile
 const MOST_THREADS = 32 // of a question
 const ROOM = 8e6 // numbers that are kept
-const RETRY = 400 // milliseconds between questions while the server still prepares its levels
+const RETRY = 400 // milliseconds between questions while the server still prepares its levels; later ones take longer
+const SLOWEST = 8 // times as long
 const COARSER = 24
 const FINER = 3
 
 /** @typedef {{level: number, index: number, chunk: number, thread: number}} Place */
-/** @typedef {{depths: Float64Array[], size: number, used: number, known: number, progress: number, asked: number}}
- * Tile */
+/** @typedef {{depths: Float64Array[], size: number, used: number, known: number, progress: number, asked: number,
+ *   tries: number}} Tile */
 /** @typedef {import('./paint.js').Piece} Piece */
 
 /** @param {Place} place */
@@ -58,7 +59,7 @@ export class Cells {
   fresh (place) {
     const tile = this.tiles.get(key(place))
     if (!tile) return false
-    if (tile.progress < 1 && performance.now() - tile.asked > RETRY) return false
+    if (tile.progress < 1 && performance.now() - tile.asked > RETRY * Math.min(tile.tries, SLOWEST)) return false
     return tile.known >= this.end || (place.index + 1) * tileSpan(place.level) <= tile.known
   }
 
@@ -171,7 +172,8 @@ export class Cells {
         used: ++this.clock,
         known,
         progress: answer.progress ?? 1,
-        asked: performance.now()
+        asked: performance.now(),
+        tries: answer.progress < 1 ? (this.tiles.get(key(place))?.tries ?? 0) + 1 : 0
       })
     }
     if (this.size > ROOM) this.shrink()

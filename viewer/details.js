@@ -4,7 +4,7 @@ import { cancelled } from './api.js'
 import { colourOf } from './colours.js'
 import { button, el, facts, fill } from './dom.js'
 import { count, duration, moment, percent, plural } from './format.js'
-import { momentsOf } from './moments.js'
+import { momentsOf, shortened } from './moments.js'
 import { scopeOf, threadChoice } from './scope.js'
 import { differs } from './store.js'
 import { rangeOf, within } from './tracks.js'
@@ -96,27 +96,29 @@ export class Details {
   /** The flags of the timeline, as a list from which one goes there. */
   moments () {
     const { info } = this.context
-    const all = momentsOf(info())
-    if (!all.length) return null
+    const { others, losses } = shortened(momentsOf(info()))
+    const item = (/** @type {import('./moments.js').Moment} */ one) =>
+      el(
+        'li',
+        {},
+        button(one.text, () => this.visit(one), { class: `link ${one.bad ? 'bad' : ''}`, title: one.text }),
+        el('span', { class: 'muted number' }, duration(one.time))
+      )
+    const list = (/** @type {string} */ title, /** @type {import('./moments.js').Moment[]} */ all) =>
+      all.length > 0 &&
+      el(
+        'div',
+        {},
+        el('h3', {}, title),
+        el('ul', { class: 'plain moments' }, ...all.slice(0, MOST).map(item)),
+        all.length > MOST && el('p', { class: 'muted' }, `The first ${count(MOST)} are listed.`)
+      )
+    const lost = info().losses.length
     return el(
       'div',
       {},
-      el('h3', {}, plural(all.length, 'moment')),
-      el(
-        'ul',
-        { class: 'plain moments' },
-        ...all
-          .slice(0, MOST)
-          .map(one =>
-            el(
-              'li',
-              {},
-              button(one.text, () => this.visit(one), { class: `link ${one.bad ? 'bad' : ''}`, title: one.text }),
-              el('span', { class: 'muted number' }, duration(one.time))
-            )
-          )
-      ),
-      all.length > MOST && el('p', { class: 'muted' }, `The first ${count(MOST)} are listed.`)
+      list('Moments', others),
+      list(lost > losses.length ? `The largest of ${count(lost)} losses` : 'Losses', losses)
     )
   }
 

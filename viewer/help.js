@@ -12,6 +12,7 @@ const KEYS = /** @type {[string, string][]} */ ([
   ['arrows', 'from call to call, when the timeline has the focus'],
   ['1 … 8', 'timeline, flame graph, functions, latency, compare, crash, blocks, SQL'],
   ['t', 'light or dark'],
+  ['r', 'count again, while a recording goes on'],
   ['Esc', 'close, or select nothing'],
   ['?', 'this help']
 ])

@@ -37,8 +37,9 @@ export function remarks (status) {
 const wording = value => (typeof value === 'string' ? value : JSON.stringify(value)).slice(0, 80)
 
 export class Live {
-  /** @param {import('./types.js').Context} context @param {() => Promise<void>} refresh */
-  constructor (context, refresh) {
+  /** @param {import('./types.js').Context} context @param {() => Promise<void>} refresh looks what has grown
+   * @param {() => void} again makes the view anew */
+  constructor (context, refresh, again) {
     this.context = context
     this.refresh = refresh
     this.state = el('span', { class: 'status' })
@@ -46,6 +47,7 @@ export class Live {
     this.remarks = el('span', { class: 'muted' })
     this.line = el('span', { role: 'status' })
     this.follow = button('Follow', () => this.turn(), { title: 'Keep the end in sight' })
+    this.again = button('Refresh', again, { title: 'Count again (r)' })
     this.pause = button('Pause', () => this.send(this.paused ? 'resume' : 'pause'), { title: 'Stop all processes' })
     this.record = button('Stop recording', () => this.send(this.recording ? 'record off' : 'record on'))
     this.operand = el('input', { type: 'text', 'aria-label': 'Function or trigger', maxlength: 200 })
@@ -53,7 +55,7 @@ export class Live {
     this.controls = this.buttons()
     this.place = el('div', { class: 'live', hidden: true, role: 'region', 'aria-label': 'Recording' })
     // What changes all the time comes last, so that no button moves away from the pointer.
-    this.place.append(this.state, this.follow, this.controls, this.facts, this.remarks, this.line)
+    this.place.append(this.state, this.follow, this.again, this.controls, this.facts, this.remarks, this.line)
     this.paused = false
     this.recording = true
     /** @type {EventSource | null} */
@@ -91,6 +93,8 @@ export class Live {
   /** @param {import('./store.js').State} state */
   show (state) {
     this.follow.setAttribute('aria-pressed', String(Boolean(state.follow)))
+    this.follow.hidden = this.place.dataset.state === 'ended' || state.view !== 'timeline'
+    this.again.hidden = state.view === 'timeline' || state.view === 'sql'
   }
 
   /** Follows the trace, when it is still written. */

@@ -102,7 +102,11 @@ class Page {
     this.body = el('div', { class: 'body' }, this.place)
     this.search = new Search(this.context)
     this.details = new Details(this.context)
-    this.live = new Live(this.context, () => this.refresh())
+    this.live = new Live(
+      this.context,
+      () => this.refresh(),
+      () => this.again()
+    )
     this.theme = button('', () => this.switchTheme(), { class: 'quiet theme', title: 'Light or dark (t)' })
     this.arrange()
   }
@@ -190,6 +194,12 @@ class Page {
     const { fn, name } = this.store.state
     const known = fn < 0 ? '' : this.context.names.get(fn)?.[0]
     if (known !== undefined && known.length <= 1000 && known !== name) this.store.set({ name: known })
+  }
+
+  /** The view is made anew: tables and flames do not change by themselves while a recording goes on. */
+  again () {
+    this.shown = ''
+    this.refresh()
   }
 
   /** The trace has grown. */
@@ -364,6 +374,7 @@ class Page {
     else if (key === '?') this.help.toggle()
     else if (key === 'n' || key === 'N') this.search.step(key === 'n' ? 1 : -1)
     else if (key === 't') this.switchTheme()
+    else if (key === 'r') this.again()
     else if (key === 'Escape') this.store.set({ call: -1, a: -1, b: -1 })
     else if (key >= '1' && key <= String(VIEWS.length))
       this.store.set({ view: VIEWS[Number(key) - 1] }, { step: true })

@@ -2,7 +2,10 @@
 // What flags and shades of the timeline stand for, in words: marks, windows of detail, signals, lost events.
 import { duration, plural } from './format.js'
 
-/** @typedef {{time: number, end: number, thread: number, bad: boolean, text: string}} Moment thread: -1, of all */
+const MOST_LOSSES = 12 // in a list
+
+/** @typedef {{time: number, end: number, thread: number, bad: boolean, text: string, lost?: number}} Moment thread: -1,
+ * of all */
 
 /** The moments of a trace, by time. @param {import('./types.js').Info} info @returns {Moment[]} */
 export function momentsOf (info) {
@@ -37,6 +40,7 @@ export function momentsOf (info) {
       end: one.end,
       thread: one.thread,
       bad: true,
+      lost: one.events,
       text: `${plural(one.events, 'event')} lost${whose(one.thread)}${one.reason ? `: ${one.reason}` : ''}`
     }))
   ].sort((a, b) => a.time - b.time || a.end - b.end)
@@ -48,3 +52,10 @@ export const near = (moments, time, tolerance) =>
   moments
     .filter(one => one.time - tolerance <= time && time <= one.end + tolerance)
     .sort((a, b) => a.end - a.time - (b.end - b.time))
+
+/** The moments as a list: of losses, which may be many, the largest, by time. @param {Moment[]} moments */
+export function shortened (moments) {
+  const losses = moments.filter(one => one.lost !== undefined)
+  const largest = new Set([...losses].sort((a, b) => (b.lost ?? 0) - (a.lost ?? 0)).slice(0, MOST_LOSSES))
+  return { others: moments.filter(one => one.lost === undefined), losses: losses.filter(one => largest.has(one)) }
+}

@@ -7,7 +7,8 @@ import { rangeOf, within } from './tracks.js'
 import { differs } from './store.js'
 
 const HEIGHT = 58
-const RETRY = 400
+const RETRY = 400 // milliseconds until the map is asked for again while it is prepared; then more
+const SLOWEST = 3 // times as many
 
 /** Heights of the bars, 0 to 1: the root makes rare calls visible beside many. @param {number[]} calls */
 export function bars (calls) {
@@ -28,6 +29,7 @@ export class Overview {
     this.hits = []
     this.width = 0
     this.asked = ''
+    this.tries = 0
     this.timer = /** @type {any} */ (0)
     this.listen()
   }
@@ -99,7 +101,7 @@ export class Overview {
         this.draw()
         if (answer.progress < 1) {
           this.asked = ''
-          this.timer = setTimeout(() => this.ask(), RETRY)
+          this.timer = setTimeout(() => this.ask(), RETRY * Math.min(++this.tries, SLOWEST))
         }
         if (store.state.fn >= 0) this.askHits()
       },

@@ -169,15 +169,19 @@ static bool put_signals(struct ct_view_answer *a) {
     return count >= MOST;
 }
 
-/* Gaps, from the event before to the event after. */
+/* Gaps, from the event before to the event after. When those were that lie in a part that has been deleted (--keep) is
+ * not known any more: they count in `lost` alone. */
 static bool put_losses(struct ct_view_answer *a) {
     struct ct_source *s = a->reader->source;
     size_t count = 0;
     ct_json_begin(&a->json, "losses", '[');
     for (size_t i = 0; i < s->facts.thread_count; i++) {
         struct ct_index *index = &s->trace->threads[i].index;
-        for (size_t k = 0; k < s->facts.threads[i].gap_count && count < MOST; k++, count++) {
+        for (size_t k = 0; k < s->facts.threads[i].gap_count && count < MOST; k++) {
             const struct ct_gap *gap = &s->facts.threads[i].gaps[k];
+            if (gap->at < index->first)
+                continue;
+            count++;
             uint64_t end = gap->at < index->end ? time_at(index, gap->at, 0) : 0;
             uint64_t start = gap->at > index->first ? time_at(index, gap->at - 1, 0) : 0;
             end = end ? end : start ? start : s->start_ns;

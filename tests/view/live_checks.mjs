@@ -109,6 +109,23 @@ async function followed (pid) {
       .then(answer => answer.json())
       .then(info => info.marks.length > 0)
   )
+  const counted = () =>
+    page.$$eval('.functions tbody tr', all =>
+      all.reduce((sum, row) => sum + Number(row.cells[2].innerText.replaceAll(',', '')), 0)
+    )
+  await sight.press('3')
+  await page.waitForSelector('.functions tbody tr')
+  const before = await counted()
+  await sight.press('r')
+  await page.waitForFunction(
+    least =>
+      [...document.querySelectorAll('.functions tbody tr')].reduce(
+        (sum, row) => sum + Number(row.cells[2].innerText.replaceAll(',', '')),
+        0
+      ) > least,
+    {},
+    before
+  )
   await sight.accessible('live')
   sight.expected = /status of 409/ // a question for its status that comes after its end
   kill(pid)

@@ -12,7 +12,7 @@ import { COLOURS, colourOf, LEVELS, palette, rgb } from '../../viewer/colours.js
 import { boxAt, boxes, neighbour } from '../../viewer/flames.js'
 import { brief, duration, moment, short, step, tick, whole } from '../../viewer/format.js'
 import { bucketRange, cropped, heatAt, heatBoxes, steps } from '../../viewer/heat.js'
-import { momentsOf, near } from '../../viewer/moments.js'
+import { momentsOf, near, shortened } from '../../viewer/moments.js'
 import { cellAt, firstAfter, fitted, paint, raster, STRIDE } from '../../viewer/paint.js'
 import { DEFAULTS, parse, serialize, Store } from '../../viewer/store.js'
 import { heightOf, layout, rangeOf, visible, within, zoomed } from '../../viewer/tracks.js'
@@ -260,6 +260,26 @@ test('a trace that grows makes its last tiles stale, and only them', async () =>
     questions.map(words => words.from),
     [3 * tileSpan(18)]
   )
+})
+
+test('tiles that the server still prepares are asked for again, less and less often', () => {
+  const { cells } = asked()
+  const place = { level: 0, index: 0, chunk: 0, thread: 1 }
+  const waits = []
+  for (let i = 0; i < 10; i++) {
+    cells.keep([place], { progress: 0.5, threads: [] }, 0)
+    const tile = [...cells.tiles.values()][0]
+    let wait = 0
+    while (cells.fresh(place) && wait < 1e4) tile.asked = performance.now() - (wait += 100)
+    waits.push(wait)
+  }
+  assert.ok(waits[0] <= 500 && waits[9] > 3000 && waits[9] < 4000, waits.join())
+  assert.deepEqual(
+    waits,
+    [...waits].sort((a, b) => a - b)
+  )
+  cells.keep([place], { progress: 1, threads: [] }, 0)
+  assert.ok(cells.fresh(place))
 })
 
 test('the tiles that are kept are bounded, and the newest stay', () => {
@@ -557,6 +577,13 @@ test('flags are told by time, the shortest of those that are near first', () => 
     ['mark de', 'SIGSEGV', 'window ']
   )
   assert.deepEqual(near(all, 95, 3), [])
+  const many = Array.from({ length: 50 }, (_, i) => ({ thread: 2, start: 99 - i, end: 100, events: i, reason: '' }))
+  const lists = shortened(momentsOf(/** @type {any} */ ({ ...info, losses: many })))
+  assert.equal(lists.others.length, 3)
+  assert.deepEqual(
+    lists.losses.map(one => one.lost),
+    [49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38]
+  )
 })
 
 test('a chart shows what the rows are sorted by, never numbers that are names', () => {

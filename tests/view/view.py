@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -556,6 +557,32 @@ def live(contrail, traces):
         total = rows(contrail, next(directory.glob("session_*")), "SELECT count(*) AS calls FROM calls")[0]["calls"]
         assert info["events"] == last["events"] and abs(2 * total - info["events"]) <= 4 and not info["live"]
         assert sum(cell[4] for _, _, cell in cells_of(served, threads=1, width=500)) == total
+
+
+@check
+def losses_in_what_was_deleted(contrail, traces):
+    """When a loss was whose events --keep has deleted, nobody knows: it is in the sum, not at the start."""
+    directory = traces["whole"].parent.parent / "kept"
+    recorder = subprocess.Popen([contrail, "spawn", "--quiet", "--only", "grows", "--output", directory,
+                                 "--wait-ms", "0", "--index-mem", "1M", "--keep", "1M", "--", traces["grows"]],
+                                stdin=subprocess.PIPE)
+    while not list(directory.glob("session_*/pid_*/thread_*/*")):
+        assert recorder.poll() is None
+        time.sleep(0.02)
+    os.kill(recorder.pid, signal.SIGSTOP)  # nobody writes: the memory is full soon
+    time.sleep(1)
+    os.kill(recorder.pid, signal.SIGCONT)
+    session = next(directory.glob("session_*"))
+    untimed = "SELECT count(*) AS n FROM losses WHERE time IS NULL"
+    while not rows(contrail, session, untimed)[0]["n"]:
+        assert recorder.poll() is None
+        time.sleep(0.1)
+    recorder.stdin.close()
+    recorder.wait(PATIENCE)
+    with Served(contrail, session) as served:
+        info = served.ask("info")
+        timed = rows(contrail, session, "SELECT count(*) AS n FROM losses WHERE time IS NOT NULL")[0]["n"]
+        assert len(info["losses"]) == timed and info["lost"] > sum(loss["events"] for loss in info["losses"]), info
 
 
 def main():
