@@ -19,9 +19,15 @@
 #define NO_DEEPER (256u << 10) /* of a stack on which no thread runs the stack pointer is not known */
 
 enum { GENERAL = 31, SP = 31 };
+#define NO_THREAD SIZE_MAX
 
 struct range {
     uint64_t start, end;
+};
+
+struct stack { /* of a thread */
+    uint64_t sp;
+    size_t thread;
 };
 
 struct search {
@@ -32,8 +38,9 @@ struct search {
     uint64_t hooks;
     struct range *maps; /* that can be written to, by address */
     size_t map_count, map_room;
-    uint64_t *sps; /* of threads, by address */
-    size_t sp_count;
+    struct stack *stacks; /* by address */
+    size_t stack_count;
+    size_t thread; /* whose stack or registers are looked at; NO_THREAD: not known */
     uint64_t *piece;
 };
 
@@ -74,15 +81,21 @@ static enum ct_signs signs_of(const struct search *s, uint64_t resume) {
     return hook.signs == CT_SIGNS_A || hook.signs == CT_SIGNS_B ? hook.signs : CT_SIGNS_NONE;
 }
 
+/* Signs as the thread does whose stack or registers these are. */
+static int sign_there(const struct search *s, enum ct_signs signs, uint64_t address, uint64_t sp, uint64_t *result) {
+    return s->thread == NO_THREAD ? ct_remote_sign(s->remote, signs == CT_SIGNS_B, address, sp, result)
+                                  : ct_remote_sign_by(s->remote, s->thread, signs == CT_SIGNS_B, address, sp, result);
+}
+
 /* What the frame's function would have in the place of `value`: signed if that is. */
 static int sign_alike(const struct search *s, const struct ct_eject_return *frame, uint64_t real, uint64_t *value) {
     enum ct_signs signs = signs_of(s, frame->resume);
     uint64_t ours = frame->resume, sp = frame->slot + 8;
     int status = 0;
     if (signs)
-        status = ct_remote_sign(s->remote, signs == CT_SIGNS_B, frame->resume, sp, &ours);
+        status = sign_there(s, signs, frame->resume, sp, &ours);
     if (!status && signs && *value == ours)
-        return ct_remote_sign(s->remote, signs == CT_SIGNS_B, real, sp, value);
+        return sign_there(s, signs, real, sp, value);
     if (!status && *value == frame->resume)
         *value = real;
     return status;
@@ -140,25 +153,27 @@ static const struct range *map_of(const struct search *s, uint64_t address) {
     return NULL;
 }
 
-/* The highest stack pointer up to `slot`; 0: none. */
-static uint64_t sp_below(const struct search *s, uint64_t slot) {
-    size_t low = 0, high = s->sp_count;
+/* The thread with the highest stack pointer up to `slot`. */
+static struct stack stack_below(const struct search *s, uint64_t slot) {
+    size_t low = 0, high = s->stack_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (s->sps[middle] <= slot + 8)
+        if (s->stacks[middle].sp <= slot + 8)
             low = middle + 1;
         else
             high = middle;
     }
-    return low ? s->sps[low - 1] : 0;
+    return low ? s->stacks[low - 1] : (struct stack){0, NO_THREAD};
 }
 
 /* `before`: where the next lower frame, of whichever stack, ends. */
-static int search_frame(const struct search *s, uint64_t slot, uint64_t before) {
+static int search_frame(struct search *s, uint64_t slot, uint64_t before) {
     const struct range *map = map_of(s, slot);
-    uint64_t sp = sp_below(s, slot), low = before > sp ? before : sp, reach = OWN_STACK;
+    struct stack stack = stack_below(s, slot);
+    uint64_t low = before > stack.sp ? before : stack.sp, reach = OWN_STACK;
     if (!map)
         return 0; /* a coroutine's stack that is gone */
+    s->thread = stack.sp < map->start ? NO_THREAD : stack.thread;
     if (low < map->start) {
         low = map->start;
         reach = NO_DEEPER;
@@ -166,7 +181,7 @@ static int search_frame(const struct search *s, uint64_t slot, uint64_t before) 
     return search_range(s, slot + 8 - low > reach ? slot + 8 - reach : low, slot + 8);
 }
 
-static int search_stacks(const struct search *s) {
+static int search_stacks(struct search *s) {
     uint64_t before = 0;
     int status = 0;
     for (size_t i = 0; !status && i < s->count;
@@ -205,7 +220,8 @@ static int search_thread(struct search *s, size_t i) {
     if (status)
         return status;
     memcpy(words, before.bytes, sizeof words);
-    s->sps[s->sp_count++] = words[SP];
+    s->stacks[s->stack_count++] = (struct stack){words[SP], i};
+    s->thread = i;
     status = make_all_real(s, words);
     now = before;
     memcpy(now.bytes, words, sizeof words);
@@ -232,7 +248,7 @@ static int by_resume(const void *a, const void *b) {
 }
 
 static int by_address(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    uint64_t x = ((const struct stack *)a)->sp, y = ((const struct stack *)b)->sp;
     return x < y ? -1 : x > y;
 }
 
@@ -253,9 +269,9 @@ static int note_map(void *arg, const struct ct_os_map *map) {
 
 static int prepare(struct search *s) {
     s->by_resume = malloc(s->count * sizeof(void *));
-    s->sps = malloc((ct_remote_thread_count(s->remote) + 1) * sizeof *s->sps);
+    s->stacks = malloc((ct_remote_thread_count(s->remote) + 1) * sizeof *s->stacks);
     s->piece = malloc(PIECE);
-    if (!s->by_resume || !s->sps || !s->piece)
+    if (!s->by_resume || !s->stacks || !s->piece)
         return CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < s->count; i++)
         s->by_resume[i] = &s->at[i];
@@ -268,13 +284,13 @@ int ct_eject_put_right(struct ct_ejection *e, const struct ct_eject_return *at, 
     int status = prepare(&s);
     if (!status)
         status = search_threads(&s);
-    if (!status && s.sp_count)
-        qsort(s.sps, s.sp_count, sizeof *s.sps, by_address);
+    if (!status && s.stack_count)
+        qsort(s.stacks, s.stack_count, sizeof *s.stacks, by_address);
     if (!status)
         status = search_stacks(&s);
     free(s.by_resume);
     free(s.maps);
-    free(s.sps);
+    free(s.stacks);
     free(s.piece);
     return status;
 }

@@ -24,6 +24,8 @@
 #include <contrail/status.h>
 
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
 
 enum {
     AT_FUNCTION = 0,
@@ -188,4 +190,37 @@ int ct_remote_sign(struct ct_remote *remote, bool key_b, uint64_t address, uint6
     int status = remote->gadget ? CT_OK : ct_remote_find_gadget(remote);
     return status ? status
                   : ct_remote_call(remote, remote->gadget + (key_b ? AT_SIGN_B : AT_SIGN_A), sp, arguments, result);
+}
+
+struct keys {
+    size_t thread;
+    bool own;
+};
+
+static bool read_keys(const struct ct_remote *remote, size_t i, uint64_t keys[8]) {
+    enum { ADDRESS_KEYS = 0x407 }; /* NT_ARM_PACA_KEYS */
+    struct iovec part = {keys, 8 * sizeof *keys};
+    return ct_trace(PTRACE_GETREGSET, remote->set.threads[i].tid, ADDRESS_KEYS, (uint64_t)(uintptr_t)&part) == 0;
+}
+
+/* Kernels without CONFIG_CHECKPOINT_RESTORE do not show keys: any thread may have its own. */
+static int compare_keys_traced(struct ct_remote *remote, void *arg) {
+    uint64_t worker[8], own[8];
+    struct keys *k = arg;
+    bool known = read_keys(remote, remote->worker, worker) && read_keys(remote, k->thread, own);
+    k->own = k->thread != remote->worker && (!known || memcmp(worker, own, sizeof own) != 0);
+    return CT_OK;
+}
+
+int ct_remote_sign_by(struct ct_remote *remote, size_t i, bool key_b, uint64_t address, uint64_t sp, uint64_t *result) {
+    struct keys keys = {i, false};
+    int status = ct_remote_sign(remote, key_b, address, sp, result);
+    size_t worker = remote->worker;
+    if (!status && i < remote->set.count)
+        status = ct_tracer_run(remote, compare_keys_traced, &keys);
+    if (status || !keys.own || ct_remote_choose(remote, i)) /* a thread that may not call is left as it is */
+        return status;
+    status = ct_remote_sign(remote, key_b, address, sp, result);
+    remote->worker = worker;
+    return status;
 }
