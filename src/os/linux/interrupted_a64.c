@@ -9,7 +9,8 @@
  * If we die meanwhile the program sees -EINTR, as it would without this file.
  *
  * The kernel decides here when the thread stops, not when it resumes: a signal with a handler that is pending by now
- * ends the call as it should, one that comes while the thread is stopped does not. */
+ * ends the call as it should, one that comes while the thread is stopped does not. A signal without a handler, which
+ * an untraced thread would not have noticed, does not end it. */
 #include "interrupted_a64.h"
 #include "syscall.h"
 
@@ -80,13 +81,17 @@ static uint64_t hexadecimal(const char *text) {
     }
 }
 
-/* Is there a signal that a handler waits for? */
-static bool has_signal(int tid) {
+/* Is there a signal that a handler waits for? `stopped`: the one that the thread has stopped for, which is not pending
+ * any more; 0: none. */
+static bool has_signal(int tid, int stopped) {
     char text[2048];
     if (!read_task_file(tid, tid, "status", text, sizeof text))
         return true;
     uint64_t pending = hexadecimal(skip_to(text, "\nSigPnd:\t")) | hexadecimal(skip_to(text, "\nShdPnd:\t"));
-    return pending & ~hexadecimal(skip_to(text, "\nSigBlk:\t")) & hexadecimal(skip_to(text, "\nSigCgt:\t"));
+    uint64_t next = pending & ~hexadecimal(skip_to(text, "\nSigBlk:\t"));
+    if (stopped > 0)
+        next |= UINT64_C(1) << (stopped - 1);
+    return next & hexadecimal(skip_to(text, "\nSigCgt:\t"));
 }
 
 static long set_call(int tid, int32_t call) {
@@ -108,11 +113,11 @@ static bool read_first_argument(int tid, uint64_t call, uint64_t *value) {
 /* close must not be repeated: the descriptor is free, and its number may be in use again by now. */
 bool ct_interrupted_undo(int tid, int signal, struct ct_registers_a64 *a) {
     uint64_t first;
-    if (!is_after_call(tid, a) || signal || has_signal(tid))
+    if (!is_after_call(tid, a) || has_signal(tid, signal))
         return false;
     if (a->x[NUMBER] == __NR_close) {
-        a->x[0] = 0;
-        return true;
+        a->x[0] = signal ? a->x[0] : 0;
+        return !signal;
     }
     if (!read_first_argument(tid, a->x[NUMBER], &first))
         return false;

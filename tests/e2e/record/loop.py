@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """loop.py: attaches to a busy program and lets it go again, 100 times. It must come to the right answer, see no EINTR,
 and be byte for byte as it was. The same with a program in which threads, children, signals and stacks come and go."""
+import os
 import random
 import shutil
 import signal
@@ -76,13 +77,15 @@ def main():
         parser.add_argument("--times", type=int, default=100)
         parser.add_argument("--seed", type=int, default=int(time.time()))
     checks = Checks(__doc__, options)
+    if os.environ.get("CONTRAIL_TEST_EMULATED"):  # an emulated processor takes minutes for 25 times
+        checks.arguments.times = min(checks.arguments.times, 10)
     print("seed %d" % checks.arguments.seed)
     busy, churn = checks.program("busy"), checks.program("churn")
     checks.run("busy", lambda shop: loop(shop, busy, checks.arguments.times))
     source = random.Random(checks.arguments.seed)
     for name in ("signals", "threads", "fork", "interrupted_calls", "migration", "stress"):
         program = run.build_injected(name, "O2", checks.directory("injected_" + name, "O2"))
-        checks.run(name, lambda shop: storm(shop, name, program, checks.arguments.times // 25, source))
+        checks.run(name, lambda shop: storm(shop, name, program, max(1, checks.arguments.times // 25), source))
     checks.run("churn", lambda shop: loop(shop, churn, checks.arguments.times // 4))
     throwing = checks.program("leaves_throwing", suffix=".cc")
     checks.run("throwing", lambda shop: loop(shop, throwing, checks.arguments.times // 10))

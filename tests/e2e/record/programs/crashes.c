@@ -77,7 +77,11 @@ __attribute__((noinline)) void bus(void) {
 
 __attribute__((noinline)) void ill(void) {
     walk(0, STEPS);
-    __builtin_trap();
+#if defined __x86_64__
+    __asm__ volatile("ud2");
+#else
+    __asm__ volatile("udf #0");
+#endif
 }
 
 static volatile int zero;
@@ -292,18 +296,22 @@ static void executes(void) {
     execl("/proc/self/exe", "again", "null", second, NULL);
 }
 
-/* The second instruction of a function: a recorder has moved it. */
-__asm__(".text\n.balign 16\n.globl moved_load\n.type moved_load, @function\n"
-        "moved_load:\n.cfi_startproc\n"
-        "  mov (%rdi), %rax\n"
-        "  mov (%rax), %rax\n"
-        "  ret\n.cfi_endproc\n.size moved_load, . - moved_load\n");
+/* In its last instruction that a recorder moves it reads 0x18. */
+#if defined __x86_64__
+#define MOVED_CODE "  mov (%rdi), %rax\n  mov (%rax), %rax\n"
+#define MOVED_FROM (&bad)
+#else
+#define MOVED_CODE "  ldr x0, [x0]\n"
+#define MOVED_FROM ((long **)bad)
+#endif
+__asm__(".text\n.balign 16\n.globl moved_load\n.type moved_load, %function\n"
+        "moved_load:\n.cfi_startproc\n" MOVED_CODE "  ret\n.cfi_endproc\n.size moved_load, . - moved_load\n");
 long moved_load(long **p);
 
 __attribute__((noinline)) void moved(void) {
     long *bad = (long *)0x18;
     walk(0, STEPS);
-    printf("%ld\n", moved_load(&bad));
+    printf("%ld\n", moved_load(MOVED_FROM));
 }
 
 int main(int argc, char **argv) {
