@@ -54,6 +54,12 @@ static void add_range(struct ranges *x, uint64_t start, uint64_t end) {
     }
 }
 
+/* Is it this name, of any version? */
+static bool is_named(const char *name, const char *wanted) {
+    size_t length = strlen(wanted);
+    return !strncmp(name, wanted, length) && (!name[length] || name[length] == '@');
+}
+
 /* Code of the C library that calls the program, or that makes or ends threads and processes. If it were excluded,
  * nothing would be followed, or the last events would be lost. */
 static bool leads_back(const char *name) {
@@ -90,8 +96,7 @@ static bool leads_back(const char *name) {
         "execle",
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (*name == *names[i] && !strncmp(name, names[i], strlen(names[i])) &&
-            (!name[strlen(names[i])] || name[strlen(names[i])] == '@'))
+        if (*name == *names[i] && is_named(name, names[i]))
             return true;
     return false;
 }
@@ -125,7 +130,7 @@ static void exclude_whole(struct ranges *x, const struct ct_target_module *m) {
 
 static void exclude_module(void *arg, const struct ct_target_module *m) {
     struct ranges *x = arg;
-    if (m->gone)
+    if (m->gone || !x->options->exclude || !*x->options->exclude)
         return;
     if (is_excluded(x, NULL, m)) {
         exclude_whole(x, m);
@@ -151,8 +156,7 @@ static void find_functions(void *arg, const struct ct_target_module *m) {
     for (size_t i = 0; !m->gone && i < m->function_count; i++)
         for (size_t k = 0; k < CT_STALK_FUNCTIONS; k++) {
             const char *name = m->functions[i].name;
-            size_t length = strlen(names[k]);
-            if (*name == *names[k] && !strncmp(name, names[k], length) && (!name[length] || name[length] == '@'))
+            if (*name == *names[k] && is_named(name, names[k]))
                 found[k] = m->bias + m->functions[i].offset;
         }
     bool unwinder = found[0] && !functions[0];

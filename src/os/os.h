@@ -14,6 +14,7 @@
 /* ---- memory ---- */
 
 enum ct_os_prot { CT_OS_READ = 1, CT_OS_WRITE = 2, CT_OS_EXEC = 4 };
+enum { CT_OS_LARGE = 2 << 20 };
 
 /* As the kernel reports it: arm64 has 4, 16 or 64 KiB. */
 size_t ct_os_page_size(void);
@@ -27,6 +28,9 @@ uint64_t ct_os_heap_end(void);
 void *ct_os_alloc(size_t size, int prot);
 /* Like ct_os_alloc, but at addresses of 31 bits, for machines whose instructions can hold only those. */
 void *ct_os_alloc_low(size_t size, int prot);
+/* Like ct_os_alloc, a multiple of CT_OS_LARGE in size and address, in huge pages where the system has some: one of
+ * those is a single page fault. */
+void *ct_os_alloc_large(size_t size, int prot);
 int ct_os_free(void *start, size_t size);
 /* Gives memory to these pages now, so that they need no page faults later. It does not matter if that fails. */
 void ct_os_populate(void *start, size_t size);

@@ -56,7 +56,9 @@ static void put(uint64_t *words, size_t size, struct stalk_entry *e) {
 }
 
 static int grow(struct stalk_cache *c, size_t size) {
-    uint64_t *words = ct_os_alloc(size * sizeof *words, CT_OS_READ | CT_OS_WRITE);
+    bool large = size * sizeof(uint64_t) % CT_OS_LARGE == 0;
+    uint64_t *words = large ? ct_os_alloc_large(size * sizeof *words, CT_OS_READ | CT_OS_WRITE)
+                            : ct_os_alloc(size * sizeof *words, CT_OS_READ | CT_OS_WRITE);
     if (!words)
         return CT_ERR_NO_MEMORY;
     for (size_t i = 0; i < c->hash_size; i++)
@@ -71,7 +73,7 @@ static int grow(struct stalk_cache *c, size_t size) {
 
 int ct_stalk_insert(struct stalk_cache *c, struct stalk_entry *e) {
     if (c->hash_used * 2 >= c->hash_size) {
-        int status = grow(c, c->hash_size * 4);
+        int status = grow(c, c->hash_size * 2);
         if (status)
             return status;
     }

@@ -8,7 +8,7 @@
 #include "stalk/stalker.h"
 #include "stalk/translate.h"
 
-#define POOL  (1u << 20)
+#define POOL  (1u << 20)   /* the first block of a pool: many need no other */
 #define AHEAD (128u << 10) /* memory is asked for in steps: a page fault for each page costs more */
 
 void ct_stalk_lock(struct ct_stalker *s) {
@@ -30,7 +30,8 @@ struct pool {
 };
 
 static void *add_block(struct stalk_pool *pool, size_t size) {
-    struct pool *p = ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
+    struct pool *p = size == CT_OS_LARGE ? ct_os_alloc_large(size, CT_OS_READ | CT_OS_WRITE)
+                                         : ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
     if (!p)
         return NULL;
     p->next = pool->blocks;
@@ -48,11 +49,12 @@ void *ct_stalk_alloc(struct stalk_pool *pool, size_t size) {
         return p ? p + 16 : NULL;
     }
     if (pool->size - pool->used < size) {
-        uint8_t *p = add_block(pool, POOL);
+        size_t room = pool->block ? CT_OS_LARGE : POOL;
+        uint8_t *p = add_block(pool, room);
         if (!p)
             return NULL;
         pool->block = p;
-        pool->size = POOL;
+        pool->size = room;
         pool->used = 16;
         pool->ready = 0;
     }

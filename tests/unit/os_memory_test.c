@@ -101,6 +101,19 @@ static void test_alloc(void **state) {
     assert_null(ct_os_alloc((size_t)1 << 62, CT_OS_READ));
 }
 
+static void test_alloc_large(void **state) {
+    (void)state;
+    size_t size = 3 * (size_t)CT_OS_LARGE;
+    uint8_t *p = ct_os_alloc_large(size, CT_OS_READ | CT_OS_WRITE);
+    assert_non_null(p);
+    assert_int_equal((uint64_t)p % CT_OS_LARGE, 0);
+    for (size_t i = 0; i < size; i += CT_OS_LARGE / 2)
+        assert_int_equal(p[i]++, 0);
+    assert_int_equal(ct_os_free(p, size), CT_OK);
+    assert_int_equal(map_of(p).found, 0);
+    assert_null(ct_os_alloc_large((size_t)1 << 62, CT_OS_READ));
+}
+
 static void test_reserve_never_replaces(void **state) {
     (void)state;
     size_t page = ct_os_page_size();
@@ -478,6 +491,7 @@ static void test_ids(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alloc),
+        cmocka_unit_test(test_alloc_large),
         cmocka_unit_test(test_reserve_never_replaces),
         cmocka_unit_test(test_dual),
         cmocka_unit_test(test_dual_fallbacks),

@@ -39,6 +39,21 @@ void *ct_os_alloc_low(size_t size, int prot) {
     return failed(at) ? NULL : (void *)at;
 }
 
+void *ct_os_alloc_large(size_t size, int prot) {
+    enum { HUGE_PAGES = 14 }; /* MADV_HUGEPAGE */
+    size_t room = size + CT_OS_LARGE;
+    uint8_t *memory = ct_os_alloc(room, prot);
+    if (!memory)
+        return NULL;
+    size_t before = (size_t)(-(uint64_t)memory % CT_OS_LARGE), after = room - before - size;
+    if (before)
+        (void)ct_os_free(memory, before);
+    if (after)
+        (void)ct_os_free(memory + before + size, after);
+    (void)syscall3(__NR_madvise, (uint64_t)(memory + before), size, HUGE_PAGES);
+    return memory + before;
+}
+
 #define POPULATE_WRITE 23 /* MADV_POPULATE_WRITE, since Linux 5.14 */
 
 void ct_os_populate(void *start, size_t size) {
