@@ -487,6 +487,7 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
         agent.stalker->family = &family;
         agent.stalker->tell_stacks = true;
         agent.stalker->tell_sites = agent.written != 0;
+        agent.stalker->trusts_files = boot->trust == 1;
         status = ct_stalker_set_trust_threshold(agent.stalker, boot->trust);
     }
     const uint64_t(*excluded)[2] = (const uint64_t(*)[2])boot->excluded;
@@ -527,9 +528,12 @@ static int follow_thread(struct ct_stalk_boot_thread *thread, const struct ct_st
 static int start_stalker(struct ct_stalk_boot *boot) {
     struct ct_stalk_boot_thread *threads = (struct ct_stalk_boot_thread *)boot->threads;
     int status = make_stalker(boot);
+    /* The controller sees each system call that is made here, which takes long. */
+    ct_stalk_signals_may_wait = boot->thread_count == 1 && boot->follow_new_threads;
     ct_stalk_signals_take();
+    ct_stalk_signals_may_wait = false;
     agent.keeping = 1;
-    ct_stalk_signals_taken = 1; /* the controller sees each system call that is made here, which takes long */
+    ct_stalk_signals_taken = 1;
     for (uint64_t i = 0; !status && i < boot->thread_count; i++)
         threads[i].status = follow_thread(&threads[i], boot);
     ct_stalk_signals_taken = 0;

@@ -41,8 +41,8 @@ static const struct ct_option options[] = {
     {"follow-threads", 0, CT_OPTION_STRING, AT(threads), "WHICH", "all, main, or the number of a thread",
      .initial = "all"},
     {"trust", 0, CT_OPTION_STRING, AT(trust), "N",
-     "how often a block must be found unchanged before it counts as constant: -1 never, 0 at once; writable code (of "
-     "just-in-time compilers) is compared each time it runs, unless N is 0",
+     "how often a block must be found unchanged before it counts as constant: -1 never, 0 at once, 1 at once if it is "
+     "of a file; writable code (of just-in-time compilers) is compared each time it runs, unless N is 0",
      .initial = "1"},
     {"summary", 's', CT_OPTION_FLAG, AT(summary), NULL, "print how often which functions were called"},
     {"coverage", 'c', CT_OPTION_STRING, AT(coverage), "FILE",

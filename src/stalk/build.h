@@ -38,6 +38,7 @@ struct stalk_build {
     unsigned shadow_size;      /* 0: the code is not compared, and is read in place */
     uint8_t shadow[STALK_SHADOW];
     bool single;           /* one block only */
+    bool fixed;            /* code of a file that does not change without a system call */
     enum stalk_way_in way; /* the way in that is made with the fragment */
     unsigned insns;
     uint64_t way_in;                                           /* run address of that way in */

@@ -364,8 +364,10 @@ static uint64_t run_engine(struct stalk_thread *t) {
         ct_stalk_vfork_end(t);
         ct_stalk_vfork_release(t->stalker);
     }
-    if (kind == CT_REASON_BEGIN)
+    if (kind == CT_REASON_BEGIN) {
+        ct_stalk_signals_begin();
         ct_stalk_begun(t);
+    }
     if (t->following != 1)
         return end_of_following(t, kind, index);
     switch (kind) {

@@ -117,12 +117,28 @@ static struct code code_at(const struct stalk_build *b, uint64_t address) {
                          .end = b->limit};
 }
 
+/* The same for the code after a call, whose answer is kept for the moment when it is translated. */
+static bool overwrites_after_call(struct stalk_build *b, uint64_t address) {
+    struct ct_stalker *s = b->cache->stalker;
+    struct code code = code_at(b, address);
+    s->machine.after_call.overwrites = overwrites_flags(&code);
+    s->machine.after_call.address = address;
+    s->machine.after_call.other = code.other;
+    s->machine.after_call.to = code.other ? code.address : 0;
+    s->machine.after_call.turn = s->map_turn;
+    return s->machine.after_call.overwrites;
+}
+
 bool ct_flags_unused_here(struct stalk_build *b) {
-    struct code code = code_at(b, b->start);
-    if (b->shadow_size || something_sees_them(b->cache) || !overwrites_flags(&code))
+    struct ct_stalker *s = b->cache->stalker;
+    if (b->shadow_size || something_sees_them(b->cache))
         return false;
-    b->relies_from = code.other;
-    b->relies_to = code.other ? code.address : 0;
+    if (s->machine.after_call.address != b->start || s->machine.after_call.turn != s->map_turn)
+        (void)overwrites_after_call(b, b->start);
+    if (!s->machine.after_call.overwrites)
+        return false;
+    b->relies_from = s->machine.after_call.other;
+    b->relies_to = s->machine.after_call.to;
     return true;
 }
 
@@ -198,8 +214,7 @@ void ct_flags_note_call(struct stalk_build *b, uint64_t address) {
     struct ct_stalker *s = c->stalker;
     if (ct_flags_kept(s, address))
         return;
-    struct code code = code_at(b, address);
-    if (!b->shadow_size && !something_sees_them(c) && overwrites_flags(&code))
+    if (!b->shadow_size && !something_sees_them(c) && overwrites_after_call(b, address))
         return;
     uint32_t i = ct_stalk_return_index(s, address);
     s->machine.keep_flags[i / 8] |= (uint8_t)(1u << i % 8);

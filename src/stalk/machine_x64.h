@@ -22,6 +22,13 @@ static inline uint64_t ct_stalk_address(uint64_t word) {
 struct stalk_machine {
     bool has_rorx, quick_loop, has_gsbase;
     uint8_t keep_flags[(1 << 16) / 8]; /* a bit for each slot of the table of returns (flags_x64.c) */
+    /* The code after the last call that was translated: does it overwrite the flags, and where has it led? It is
+     * translated next, as a rule. */
+    struct {
+        uint64_t address, other, to;
+        uint64_t turn; /* of the mappings */
+        bool overwrites;
+    } after_call;
 };
 
 /* ---- a function that is about to begin ---- */

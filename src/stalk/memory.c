@@ -126,6 +126,7 @@ static int add_map(void *arg, const struct ct_os_map *map) {
     if (last && last->end == map->start && (last->changes == changes || s->map_count == STALK_MAX_MAPS)) {
         last->end = map->end;
         last->changes |= changes;
+        last->file &= map->inode != 0;
         return 0;
     }
     if (s->map_count == STALK_MAX_MAPS)
@@ -134,6 +135,7 @@ static int add_map(void *arg, const struct ct_os_map *map) {
     m->start = map->start;
     m->end = map->end;
     m->changes = changes;
+    m->file = map->inode != 0;
     return 0;
 }
 
@@ -180,6 +182,11 @@ bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool 
     if (next && next->start == m->end) /* an instruction may lie across the border */
         *end += STALK_MOST_ACROSS;
     return true;
+}
+
+bool ct_stalk_is_file(const struct ct_stalker *s, uint64_t pc) {
+    const struct stalk_map *m = find_map(s, pc);
+    return m && m->file;
 }
 
 static bool touches_constants(const struct ct_stalker *s, uint64_t start, uint64_t end) {

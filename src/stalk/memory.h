@@ -66,6 +66,8 @@ static inline bool ct_stalk_same(const void *a, const void *b, size_t n) {
 }
 /* Is there executable code at pc? Also returns where its mapping ends, and whether it may change at any time. */
 bool ct_stalk_executable(struct ct_stalker *s, uint64_t pc, uint64_t *end, bool *changes);
+/* Is the code there, which ct_stalk_executable has found, a file's? */
+bool ct_stalk_is_file(const struct ct_stalker *s, uint64_t pc);
 /* Does an aligned word of 8 bytes lie where it can only change as code can: by a system call? */
 bool ct_stalk_constant(struct ct_stalker *s, uint64_t address);
 /* May fragments rely on words in this range? */

@@ -47,7 +47,9 @@ enum { SA_SIGINFO_ = 4, SA_RESTORER_ = 0x04000000, SA_ONSTACK_ = 0x08000000, SIG
 static struct stalk_action actions[STALK_SIGNALS];
 static uint32_t users;
 static uint32_t giving_back; /* threads that may be restoring handlers */
+static uint32_t late;        /* the first handlers are yet to be replaced */
 uint32_t ct_stalk_underway;
+bool ct_stalk_signals_may_wait;
 
 static long kernel_action(uint64_t signal, const struct stalk_action *new, struct stalk_action *old) {
     return syscall4(__NR_rt_sigaction, signal, new, old, 8);
@@ -108,17 +110,19 @@ static bool read_mask(const char *text, const char *name, uint64_t *mask) {
     return n == DIGITS && *text == '\n';
 }
 
-/* Signals that the program may ignore or have a handler for. All others have the kernel's own action. */
-static uint64_t changed_actions(void) {
+/* Signals that the program may ignore or have a handler for (`caught`). All others have the kernel's own action. */
+static uint64_t changed_actions(uint64_t *caught) {
     char text[4096];
-    uint64_t caught, ignored;
+    uint64_t ignored;
     long fd = sys_open("/proc/self/status", O_RDONLY);
     long size = fd < 0 ? 0 : sys_read(fd, text, sizeof text - 1);
     if (fd >= 0)
         sys_close(fd);
     text[size > 0 ? size : 0] = 0;
-    bool known = read_mask(text, "SigIgn:\t", &ignored) && read_mask(text, "SigCgt:\t", &caught);
-    return known ? ignored | caught : ~0ull;
+    bool known = read_mask(text, "SigIgn:\t", &ignored) && read_mask(text, "SigCgt:\t", caught);
+    if (!known)
+        *caught = ignored = ~0ull;
+    return ignored | *caught;
 }
 
 /* Looks at all actions: some of them may be the program's. */
@@ -142,10 +146,14 @@ static void take_fatal(uint64_t signal) {
     replace_handler(signal);
 }
 
-/* The same with fewer system calls, but others: not where the program may have forbidden itself some since. */
-static void replace_first_handlers(void) {
-    uint64_t changed = changed_actions();
+/* The same with fewer system calls, but others: not where the program may have forbidden itself some since. If the
+ * program has no handlers, it can wait until the thread begins. */
+static void replace_first_handlers(bool may_wait) {
+    uint64_t caught, changed = changed_actions(&caught);
     bool dies = may_die();
+    late = may_wait && !caught;
+    if (late)
+        return;
     for (uint64_t signal = 1; signal < STALK_SIGNALS; signal++)
         if (changed & BIT(signal))
             replace_handler(signal);
@@ -177,7 +185,12 @@ void ct_stalk_signals_take(void) {
     if (before)
         replace_handlers();
     else
-        replace_first_handlers();
+        replace_first_handlers(ct_stalk_signals_may_wait);
+}
+
+void ct_stalk_signals_begin(void) {
+    if (__atomic_load_n(&late, __ATOMIC_RELAXED))
+        replace_first_handlers(false);
 }
 
 /* Restores the program's handlers, whatever the number of users. */
@@ -185,6 +198,7 @@ void ct_stalk_signals_end(void);
 
 void ct_stalk_signals_end(void) {
     __atomic_store_n(&users, 0, __ATOMIC_RELEASE);
+    late = 0;
     restore_handlers();
 }
 

@@ -28,6 +28,10 @@ enum stalk_place ct_stalk_recover(struct stalk_thread *t, struct stalk_regs *reg
 void ct_stalk_signals_take(void);
 /* Not 0: all threads are stopped, and the handlers were replaced already; taking them once more looks at none. */
 extern uint32_t ct_stalk_signals_taken;
+/* The process has one thread, and ct_stalk_signals_begin() will be called there before any of its code runs: handlers
+ * can be replaced then, without a controller that sees each system call. */
+extern bool ct_stalk_signals_may_wait;
+void ct_stalk_signals_begin(void);
 void ct_stalk_signals_give_back(void);
 /* Is a thread restoring the handlers? A thread that takes them waits for this, so the former must not be stopped. */
 bool ct_stalk_signals_going_back(void);

@@ -51,6 +51,7 @@ void ct_stalk_list_in_child(void) {
 }
 
 static void drop_code(struct ct_stalker *s, uint64_t start, uint64_t end) {
+    s->map_turn++; /* nothing that is known of this code holds any more */
     for (struct stalk_cache *c = s->caches; c; c = c->next)
         ct_stalk_invalidate_range(c, start, end);
 }

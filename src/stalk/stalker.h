@@ -46,6 +46,7 @@ struct stalk_range {
 struct stalk_map {
     uint64_t start, end;
     bool changes; /* writable, or shared with a process that can write it: it can change without a system call */
+    bool file;    /* all of it is a file's */
 };
 
 struct stalk_probe {
@@ -65,6 +66,7 @@ struct ct_stalker {
     uint32_t queue_capacity;
     uint64_t drain_interval_ns;
     int32_t trust;
+    bool trusts_files;      /* code of files that does not change without a system call is trusted at once */
     uint8_t inline_entries; /* most targets of an inline cache; 0: no inline caches */
     struct stalk_machine machine;
     bool follow_children;

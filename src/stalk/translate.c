@@ -413,6 +413,7 @@ static int open_build(struct stalk_build *b, struct stalk_thread *t, uint64_t ad
         return CT_ERR_NOT_MAPPED;
     if (changes && s->trust > 0)
         ct_check_take_shadow(b);
+    b->fixed = !changes && ct_stalk_is_file(s, address);
     b->single = changes || s->trust < 0 || t->cache->transformer.transform;
     int status = ct_stalk_region_with_room(t->cache, address, STALK_FRAGMENT_ROOM, &b->region);
     if (!status)
@@ -515,11 +516,28 @@ static int close_build(struct stalk_build *b, struct stalk_fragment **out) {
     return status;
 }
 
+/* Links exits to what is translated already, so that the thread need not come to the engine for that. Calls do: their
+ * return address is translated then. `first`: the first exit of the fragment. */
+static void link_known(const struct stalk_build *b, uint32_t first) {
+    struct stalk_cache *c = b->cache;
+    if (b->section.description || ct_stalk_has_excluded(c->stalker) || ct_arena_mode(b->region->arena) == CT_WX_PROTECT)
+        return;
+    for (uint32_t id = first; id < first + b->exit_count; id++) {
+        const struct stalk_exit *exit = ct_stalk_item(&c->exits, id);
+        bool jump = exit->kind == CT_STALKER_END_JUMP || exit->kind == CT_STALKER_END_BRANCH ||
+                    exit->kind == CT_STALKER_END_LIMIT;
+        struct stalk_entry *e = jump ? ct_stalk_find(c, exit->target) : NULL;
+        if (e && ct_stalk_trusted(e))
+            ct_stalk_link(c, id, e);
+    }
+}
+
 static struct stalk_entry *translate_fragment(struct stalk_thread *t, uint64_t address, enum stalk_way_in way,
                                               int *status) {
     struct stalk_build b;
     struct stalk_fragment *f = NULL;
     uint8_t buffer[STALK_FRAGMENT_ROOM];
+    uint32_t first_exit = t->cache->exits.count + !t->cache->exits.count;
     *status = open_build(&b, t, address, buffer);
     if (*status)
         return NULL;
@@ -535,10 +553,12 @@ static struct stalk_entry *translate_fragment(struct stalk_thread *t, uint64_t a
         *status = close_build(&b, &f);
     if (*status)
         return NULL;
-    if (t->stalker->trust == 0 || b.shadow_size)
+    if (t->stalker->trust == 0 || b.shadow_size || (t->stalker->trusts_files && b.fixed))
         f->flags |= FRAGMENT_TRUSTED;
     if (b.shadow_size)
         f->flags |= FRAGMENT_COMPARED;
+    if (ct_stalk_trusted(&f->first))
+        link_known(&b, first_exit);
     return &f->first;
 }
 
