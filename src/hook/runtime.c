@@ -505,8 +505,10 @@ uint64_t ct_hook_on_call(struct ct_cpu_context *cpu, uint64_t slot, uint64_t stu
     if (!b || b->detached)
         return CT_GO_BODY;
     const struct ct_hook_entry *hook = &b->runtime->hooks[stub_number(stub)];
-    if (hook->flavor == CT_ACTION_RECORD)
+    if (hook->flavor == CT_ACTION_RECORD) {
+        (void)count_call(b, stub_number(stub)); /* where calls are sampled, those that guests hear of are recorded */
         return observing_block(slot) ? enter_with_guests(b, cpu, slot, stub) : CT_GO_BODY;
+    }
     bool observing = observing_block(slot) != NULL, seen = observing && hook->flavor == CT_ACTION_LISTEN;
     if (observing && hook->flavor == CT_ACTION_DIVERT)
         return (uint64_t)hook->user;

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """probe.py CONTRAIL PROGRAM: C that `spawn --probe` and `attach --probe` put into the recorded process: it hears of
 calls, changes them, counts; the process and its maps are as before; errors say what is wrong."""
+import glob
+import json
 import os
 import re
 import shutil
@@ -82,6 +84,20 @@ class Probe(unittest.TestCase):
         self.assertIn("--probe: results = 3210\n", done.stderr)
         self.assertEqual(self.calls_of("reserve", done.stderr), 6)
         self.assertEqual(self.calls_of("price", done.stderr), 3)
+
+    def sampled(self, files):
+        """All calls of the program's own functions, as a recording that samples has counted them."""
+        done = self.spawn(files, 30, ["--sample", "10"])
+        self.assertEqual(done.returncode, 3, done.stderr)
+        trace = re.search(r"contrail report (\S+)", done.stderr).group(1)
+        with open(glob.glob(trace + "/pid_*/manifest.json")[0]) as file:
+            calls = json.load(file)["sample"]["calls"]
+        return [call for call in calls if call[0] < 2 << 32]
+
+    def test_sampled(self):
+        counted = self.sampled([])
+        self.assertTrue({30, 60} <= {calls for _, calls in counted}, counted)
+        self.assertEqual(self.sampled([self.write(COUNTS)]), counted)
 
     def test_it_changes_calls(self):
         done = self.spawn([self.write(CHANGES)], 2)
