@@ -7,6 +7,7 @@
 #include "os/thread.h"
 #include "session/budget.h"
 #include "session/budget_places.h"
+#include "session/budget_price.h"
 #include "session/budget_stops.h"
 #include "session/policy.h"
 #include "session/recording.h"
@@ -41,7 +42,8 @@ struct ct_recording_budget {
     struct ct_drain_counts *counts;
     struct ct_drain_count *all; /* with those that were only counted; NULL: calls are not sampled */
     clockid_t cpu_clock;
-    double stamp_ns, scale;
+    struct ct_budget_price price;
+    double scale;
     uint64_t cpu_seen, looked_ns, events_seen, lost_seen, stopped_seen;
     struct ct_budget_stops stops;
     struct ct_budget_stopped stopped;
@@ -50,28 +52,8 @@ struct ct_recording_budget {
     uint64_t more_changes;
 };
 
-/* What a pair of events costs beside its two time stamps, in a program that does something else between calls. */
-#define PLAIN_NS  12.0
-#define DETAIL_NS 36.0
-/* With the fast clock, one of this many events reads the counter. */
-#define FAST_TURN 16
 /* What a call costs that is only counted (--sample). */
 #define COUNTED_NS 18.0
-
-/* ---- what a pair costs ---- */
-
-static double stamp_ns(const struct ct_clock *clock) {
-    uint64_t best = UINT64_MAX;
-    for (int i = 0; i < 16; i++) {
-        enum { READINGS = 64 };
-        uint64_t first = ct_os_timestamp(), last = first;
-        for (int k = 0; k < READINGS; k++)
-            last = ct_os_timestamp();
-        best = (last - first) / READINGS < best ? (last - first) / READINGS : best;
-    }
-    double hz = ct_clock_hz(clock);
-    return hz > 0 ? (double)best * 1e9 / hz : 0;
-}
 
 /* ---- changes, for the manifest ---- */
 
@@ -109,8 +91,8 @@ static uint64_t cpu_ns(const struct ct_recording_budget *g) {
 }
 
 static double pair_of(const struct ct_recording_budget *g, const struct ct_target_hook *hook) {
-    double stamps = 2 * g->stamp_ns / (g->recording->session->options.fast_clock ? FAST_TURN : 1);
-    double pair = stamps + (g->recording->lane.segment_count ? DETAIL_NS : PLAIN_NS);
+    const struct ct_recording *r = g->recording;
+    double pair = ct_budget_price_pair(&g->price, r->lane.segment_count, r->session->options.fast_clock);
     return hook && hook->entry_only ? pair / 2 : pair;
 }
 
@@ -319,7 +301,7 @@ static struct ct_recording_budget *create(struct ct_recording *r) {
     g->counts = counts;
     g->recording = r;
     g->scale = 1;
-    g->stamp_ns = stamp_ns(&r->clock);
+    g->price = ct_budget_price_measure(&r->clock);
     return g;
 }
 
@@ -476,7 +458,8 @@ static void put_budget(struct ct_json *j, const struct ct_recording_budget *g) {
     ct_json_real(j, "limit", b->limit);
     ct_json_real(j, "used", b->share);
     ct_json_real(j, "used_in_all", b->own_ns ? (double)b->cost_ns / (double)b->own_ns : 0);
-    ct_json_real(j, "stamp_ns", g->stamp_ns);
+    ct_json_real(j, "stamp_ns", g->price.stamp_ns);
+    ct_json_real(j, "visible", g->price.visible);
     ct_json_number(j, "left_out", count_out(g));
     ct_json_number(j, "stops", g->stopped.stops);
     ct_json_number(j, "stopped_ns", g->stopped.ns);

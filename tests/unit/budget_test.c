@@ -2,7 +2,9 @@
 /* What the budget decides (session/budget.h), with made-up numbers of calls. */
 #include "base/percent.h"
 #include "drain/drain_count.h"
+#include "drain/clock.h"
 #include "session/budget.h"
+#include "session/budget_price.h"
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -244,11 +246,43 @@ static void test_text(void **state) {
         assert_false(ct_percent_parse(wrong[i], &value));
 }
 
+/* What is done while the processor waits for the counter costs little. With the fast clock it does not wait. */
+static void test_prices(void **state) {
+    (void)state;
+    const struct ct_budget_price seen = {.stamp_ns = 10, .visible = 1}, hidden = {.stamp_ns = 10, .visible = 0};
+    assert_int_equal(ct_budget_price_pair(&seen, true, false), 56);
+    assert_int_equal(ct_budget_price_pair(&seen, false, false), 32);
+    assert_int_equal(ct_budget_price_pair(&hidden, true, false), 29);
+    assert_int_equal(ct_budget_price_pair(&hidden, false, false), 23);
+    assert_true(ct_budget_price_pair(&hidden, false, true) == ct_budget_price_pair(&seen, false, true));
+}
+
+static void test_price_of_this_machine(void **state) {
+    (void)state;
+    struct ct_clock clock = {0};
+    ct_clock_start(&clock);
+    ct_clock_calibrate(&clock);
+    struct ct_budget_price price = ct_budget_price_measure(&clock);
+    assert_true(price.stamp_ns > 0);
+    assert_true(price.visible >= 0 && price.visible <= 1);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(within),     TEST(dearest),  TEST(change_of_load), TEST(growing_load), TEST(leaves), TEST(named),
-        TEST(comes_back), TEST(back_off), TEST(stops),          TEST(lost_events),  TEST(text),
+        TEST(within),
+        TEST(dearest),
+        TEST(change_of_load),
+        TEST(growing_load),
+        TEST(leaves),
+        TEST(named),
+        TEST(comes_back),
+        TEST(back_off),
+        TEST(stops),
+        TEST(lost_events),
+        TEST(text),
+        TEST(prices),
+        TEST(price_of_this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
