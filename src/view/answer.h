@@ -10,6 +10,8 @@
 
 struct ct_json_node;
 
+#define CT_VIEW_PATIENCE_NS UINT64_C(30000000000) /* for an answer */
+
 struct ct_view_answer {
     struct ct_view *view;
     const struct ct_http_request *request;

@@ -13,9 +13,21 @@ struct ct_view_reader *ct_view_other(struct ct_view_answer *a) {
         ct_view_refuse(a, 404, "there is no other trace to compare with; name two: contrail view BEFORE AFTER");
         return NULL;
     }
-    struct ct_view_reader *other = ct_view_take(a->view->traces[number]);
-    if (!other)
+    struct ct_view_trace *trace = a->view->traces[number];
+    uint64_t deadline_ns = a->reader->deadline_ns;
+    bool first = number < a->trace->number;
+    if (first)
+        ct_view_give(a->reader);
+    struct ct_view_reader *other = ct_view_take(trace);
+    if (first)
+        a->reader = ct_view_take(a->trace);
+    if (!other || !a->reader) {
         ct_view_refuse(a, 503, "the trace cannot be read any more");
+        if (other)
+            ct_view_give(other);
+        return NULL;
+    }
+    a->reader->deadline_ns = other->deadline_ns = deadline_ns;
     return other;
 }
 

@@ -122,7 +122,8 @@ static bool is_allowed(const char *command) {
 void ct_view_answer_ctl(struct ct_view_answer *a) {
     const char *command = ct_json_text(ct_json_get(a->body, "command", NULL), "");
     char *answer = NULL;
-    if (!a->trace->live)
+    int pid = a->trace->pid; /* it may end meanwhile */
+    if (!pid)
         ct_view_refuse(a, 409, "nobody records this trace any more");
     else if (!is_allowed(command))
         ct_view_refuse(a, 400, "a page cannot give this command");
@@ -130,7 +131,7 @@ void ct_view_answer_ctl(struct ct_view_answer *a) {
         ct_view_fail(a, CT_ERR_NO_MEMORY);
     if (!answer)
         return;
-    int status = ct_session_control(a->trace->pid, command, answer, MOST_ANSWER);
+    int status = ct_session_control(pid, command, answer, MOST_ANSWER);
     ct_json_bool(&a->json, "ok", status >= 0);
     ct_json_string(&a->json, "answer", *answer ? answer : status < 0 ? ct_status_text(status) : "");
     free(answer);

@@ -78,16 +78,32 @@ static void run_sql(struct ct_view_answer *a, struct ct_query *query, const char
     ct_json_end(&a->json, '}');
 }
 
+static void give_all(struct ct_view_reader *const readers[], size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (readers[i])
+            ct_view_give(readers[i]);
+}
+
+/* The trace of the question is `a`; the others are b, c … in their order. */
 void ct_view_answer_sql(struct ct_view_answer *a) {
-    struct ct_view_reader *readers[CT_VIEW_TRACES] = {a->reader};
-    struct ct_source *sources[CT_VIEW_TRACES] = {a->reader->source};
+    struct ct_view_reader *readers[CT_VIEW_TRACES] = {0};
+    struct ct_source *sources[CT_VIEW_TRACES];
     struct ct_query *query = NULL;
-    size_t count = 1;
-    for (size_t i = 0; i < a->view->trace_count; i++)
-        if (a->view->traces[i] != a->trace && (readers[count] = ct_view_take(a->view->traces[i]))) {
-            sources[count] = readers[count]->source;
-            count++;
-        }
+    size_t count = 1, traces = a->view->trace_count;
+    bool all = true;
+    for (size_t i = 0; i < traces; i++)
+        all &= (readers[i] = ct_view_take(a->view->traces[i])) != NULL;
+    if (!all) {
+        give_all(readers, traces);
+        ct_view_refuse(a, 503, "a trace cannot be read any more");
+        return;
+    }
+    a->reader = readers[a->trace->number];
+    a->reader->deadline_ns = ct_view_now() + CT_VIEW_PATIENCE_NS;
+    sources[0] = a->reader->source;
+    for (size_t i = 0; i < traces; i++)
+        if (readers[i] != a->reader)
+            sources[count++] = readers[i]->source;
     int status = ct_query_open(
         &query,
         &(struct ct_query_setup){
@@ -97,8 +113,8 @@ void ct_view_answer_sql(struct ct_view_answer *a) {
     else
         run_sql(a, query, ct_json_text(ct_json_get(a->body, "sql", NULL), ""));
     ct_query_close(query);
-    for (size_t i = 1; i < count; i++)
-        ct_view_give(readers[i]);
+    a->reader = NULL;
+    give_all(readers, traces);
 }
 
 /* ---- blocks ---- */

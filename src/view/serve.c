@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE_NS UINT64_C(30000000000)
 enum { MOST_BYTES = 1 << 20 }; /* of a request */
 
 /* ---- files ---- */
@@ -62,7 +61,7 @@ struct route {
     const char *path;
     void (*answer)(struct ct_view_answer *a);
     bool post;
-    bool alone; /* it reads no trace */
+    bool alone; /* it reads no trace, or takes the readers itself */
 };
 
 static const struct route routes[] = {
@@ -83,7 +82,7 @@ static const struct route routes[] = {
     {"/api/crash", ct_view_answer_crash},
     {"/api/blocks", ct_view_answer_blocks},
     {"/api/block", ct_view_answer_block},
-    {"/api/sql", ct_view_answer_sql, .post = true},
+    {"/api/sql", ct_view_answer_sql, .post = true, .alone = true},
     {"/api/ctl", ct_view_answer_ctl, .post = true, .alone = true},
 };
 
@@ -113,7 +112,7 @@ static void run(struct ct_view_answer *a, const struct route *route) {
         return;
     }
     if (a->reader)
-        a->reader->deadline_ns = ct_view_now() + PATIENCE_NS;
+        a->reader->deadline_ns = ct_view_now() + CT_VIEW_PATIENCE_NS;
     ct_json_begin(&a->json, NULL, '{');
     route->answer(a);
     ct_json_end(&a->json, '}');

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Traces and their readers: see store.h. */
 #include "view/store.h"
+#include "base/json_read.h"
 #include "trace/reader.h"
 #include <contrail/session.h>
 #include <stdio.h>
@@ -204,6 +205,20 @@ void ct_view_look(struct ct_view_trace *t) {
 
 /* ---- traces ---- */
 
+/* Whether the session that a recorder has answered is the one of a process of the trace: of a trace that was left
+ * unfinished, or copied, a process of the same number may be recorded by now. */
+static bool is_session_of(const char *answer, const struct ct_trace_process *process) {
+    struct ct_json_tree *tree = NULL;
+    struct stat its, ours;
+    char *session = ct_file_path("%s/..", process->directory);
+    bool same = session && !ct_json_parse(&tree, answer, strlen(answer), NULL) &&
+                !stat(ct_json_text(ct_json_get(ct_json_root(tree), "directory", NULL), ""), &its) &&
+                !stat(session, &ours) && its.st_dev == ours.st_dev && its.st_ino == ours.st_ino;
+    ct_json_tree_free(tree);
+    free(session);
+    return same;
+}
+
 /* A process that is recorded right now; 0: none. */
 static int find_live(const struct ct_trace *trace) {
     static char answer[65536];
@@ -212,7 +227,8 @@ static int find_live(const struct ct_trace *trace) {
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < ct_trace_process_count(trace) && !live; i++) {
         const struct ct_trace_process *p = ct_trace_process_at(trace, i);
-        if (!p->complete && ct_session_control(p->pid, "status", answer, sizeof answer) >= 0)
+        if (!p->complete && ct_session_control(p->pid, "status", answer, sizeof answer) >= 0 &&
+            is_session_of(answer, p))
             live = p->pid;
     }
     pthread_mutex_unlock(&lock);

@@ -25,15 +25,15 @@ struct ct_view_reader {
 struct ct_view_trace {
     struct ct_view *view;
     char *path, *name;
-    int pid; /* of the first process that is still recorded; 0: none is */
+    _Atomic int pid;   /* of the first process that is still recorded; 0: none is */
+    _Atomic bool live; /* the same, as yes or no */
     size_t number;
     struct ct_view_names names;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t given_back;
     struct ct_view_reader *readers;
     unsigned reader_count;
-    uint64_t generation; /* counts how often it has grown */
-    bool live;
+    uint64_t generation;          /* counts how often it has grown */
     uint64_t looked_ns, asked_ns; /* when we looked whether it has grown, and whether it is recorded */
     uint64_t signature;           /* of its files then */
     uint64_t unreadable;          /* blocks that a reader could not read */
@@ -70,7 +70,8 @@ bool ct_view_trace_close(struct ct_view_trace *trace);
 /* A reader that is not one of those that requests share; close it with ct_view_reader_free. NULL: as ct_view_take. */
 struct ct_view_reader *ct_view_reader_new(struct ct_view_trace *trace);
 void ct_view_reader_free(struct ct_view_reader *reader);
-/* Waits while too many are in use. NULL: the trace cannot be opened any more, or there is no memory. */
+/* Waits while too many are in use. NULL: the trace cannot be opened any more, or there is no memory. Who needs readers
+ * of several traces takes them by the traces' numbers: two that wait for each other would wait for ever. */
 struct ct_view_reader *ct_view_take(struct ct_view_trace *trace);
 void ct_view_give(struct ct_view_reader *reader);
 

@@ -3,6 +3,7 @@
 """The server of `contrail view`: who gets an answer, and what is in it, compared with `contrail query`.
 
 view.py CONTRAIL MAKE_TRACE HOSTILE_TRACE GROWS MANY_EVENTS [NAME...]: all checks, or those with these names."""
+import concurrent.futures
 import http.client
 import json
 import os
@@ -557,6 +558,48 @@ def live(contrail, traces):
         total = rows(contrail, next(directory.glob("session_*")), "SELECT count(*) AS calls FROM calls")[0]["calls"]
         assert info["events"] == last["events"] and abs(2 * total - info["events"]) <= 4 and not info["live"]
         assert sum(cell[4] for _, _, cell in cells_of(served, threads=1, width=500)) == total
+
+
+@check
+def readers_of_two_traces(contrail, traces):
+    """Many questions about several traces at once: none waits for one that waits for it."""
+    slow = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 30000) SELECT count(*) FROM n"
+    with Served(contrail, traces["whole"], traces["crash"]) as served:
+        def ask(number):
+            if number % 4 == 3:
+                return bool(served.ask("compare/flame", trace=number // 4 % 2, with_=1 - number // 4 % 2)["rows"])
+            answer = served.post("sql", trace=number % 2, sql=slow)
+            other = served.post("sql", trace=number % 2, sql="SELECT (SELECT command FROM a.processes LIMIT 1), "
+                                "(SELECT command FROM b.processes LIMIT 1)")["rows"][0]
+            return answer["rows"] == [[30000]] and other == (commands if number % 2 == 0 else commands[::-1])
+        commands = [rows(contrail, traces[name], "SELECT command FROM processes")[0]["command"]
+                    for name in ("whole", "crash")]
+        with concurrent.futures.ThreadPoolExecutor(48) as pool:
+            assert all(pool.map(ask, range(96)))
+
+
+@check
+def a_copy_of_a_recording(contrail, traces):
+    """What is written by nobody is not live, though its process is recorded elsewhere: buttons would act on that."""
+    directory = traces["whole"].parent.parent / "copied"
+    recorder = subprocess.Popen([contrail, "spawn", "--quiet", "--only", "grows", "--output", directory / "own", "--",
+                                 traces["grows"]], stdin=subprocess.PIPE)
+    while not list((directory / "own").glob("session_*/pid_*/thread_*/*")):
+        assert recorder.poll() is None
+        time.sleep(0.02)
+    session = next((directory / "own").glob("session_*"))
+    pid = int(next(session.glob("pid_*")).name.split("_")[1])
+    while subprocess.run([contrail, "ctl", str(pid), "status"], capture_output=True, check=False).returncode:
+        assert recorder.poll() is None
+        time.sleep(0.05)
+    shutil.copytree(session, directory / "copy")
+    for trace, live in (directory / "copy", False), (session, True):
+        with Served(contrail, trace) as served:
+            assert served.ask("info")["live"] is live, trace
+            status, _, _ = served.request("/api/ctl", "POST", b'{"command": "mark"}')
+            assert status == (200 if live else 409), (trace, status)
+    recorder.stdin.close()
+    recorder.wait(PATIENCE)
 
 
 @check
