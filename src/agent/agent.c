@@ -3,6 +3,7 @@
  *
  * The agent is one freestanding image without dynamic dependencies or undefined symbols; everything it needs comes
  * through its argument or from the kernel. It runs on a stack that the controller chooses. */
+#include "agent/agent_detail.h"
 #include "agent/agent_lane.h"
 #include "agent/request.h"
 #include "agent/table.h"
@@ -25,6 +26,7 @@ static int prepare_runtime(const struct ct_boot *boot) {
     rt->reports_stacks = 1;
     rt->silent = boot->silent;
     rt->current = ct_block_current;
+    rt->mark = ct_agent_detail_mark_listened;
     rt->get_cfa = (uint64_t(*)(void *))boot->get_cfa;
     rt->holds_stubs = ct_agent_lane_holds_stubs;
     (void)ct_os_vectors(&rt->vectors);

@@ -24,5 +24,8 @@ uint64_t ct_agent_detail_reserve(uint64_t size);
  * to its arguments (hook/frame.h). */
 void ct_agent_detail_mark(const struct ct_detail_note *note, uint64_t value, uint64_t slot,
                           struct ct_special_frame *frame);
+/* The same for a function that guests listen to (ct_runtime.mark). */
+void ct_agent_detail_mark_listened(struct ct_block *b, const struct ct_detail_note *note,
+                                   const struct ct_cpu_context *cpu);
 
 #endif

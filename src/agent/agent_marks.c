@@ -71,6 +71,7 @@ struct moment {
     const struct ct_detail_note *note;
     uint64_t result, slot;
     struct ct_special_frame *frame;
+    const uint64_t *arguments; /* NULL: slot and frame lead to them */
     bool returned;
 };
 
@@ -96,7 +97,7 @@ static bool holds(const struct moment *m, const struct ct_trigger_condition *c) 
     if (c->value < CT_TRIGGER_ARGUMENTS) {
         if (m->returned)
             return false;
-        value = *ct_frame_argument(m->slot, m->frame, c->value);
+        value = m->arguments ? m->arguments[c->value] : *ct_frame_argument(m->slot, m->frame, c->value);
     } else if (c->value == CT_TRIGGER_ERRNO) {
         if (!m->returned || !sets_errno(m))
             return false;
@@ -140,18 +141,35 @@ static void capture_values(const struct moment *m, struct ct_block *b) {
         ct_agent_values_capture(b, m->note, m->slot, m->frame, texts ? room : 0);
 }
 
-void ct_agent_detail_mark(const struct ct_detail_note *note, uint64_t value, uint64_t slot,
-                          struct ct_special_frame *frame) {
-    struct ct_block *b = ct_block_found();
-    struct moment m = {b, note, value, slot, frame, (note->tag & CT_TAG_KIND) == CT_EVENT_RETURN};
+static void mark(struct ct_block *b, const struct moment *m) {
+    const struct ct_detail_note *note = m->note;
     for (unsigned rules = b->rules[note->hook] & CT_RULE_TRIGGERS; rules; rules &= rules - 1) {
         uint32_t bit = (uint32_t)__builtin_ctz(rules);
-        if (!trigger_fires(&m, bit))
+        if (!trigger_fires(m, bit))
             continue;
         if (b->detail_marking != note->tag)
             ct_agent_dry_keep_call(b, note);
-        write_mark(b, bit, note, value);
+        write_mark(b, bit, note, m->result);
     }
+}
+
+static bool is_return(const struct ct_detail_note *note) {
+    return (note->tag & CT_TAG_KIND) == CT_EVENT_RETURN;
+}
+
+void ct_agent_detail_mark(const struct ct_detail_note *note, uint64_t value, uint64_t slot,
+                          struct ct_special_frame *frame) {
+    struct ct_block *b = ct_block_found();
+    const struct moment m = {b, note, value, slot, frame, NULL, is_return(note)};
+    mark(b, &m);
     if (note->tag >= CT_TAG_STEP)
         capture_values(&m, b);
+}
+
+void ct_agent_detail_mark_listened(struct ct_block *b, const struct ct_detail_note *note,
+                                   const struct ct_cpu_context *cpu) {
+    uint64_t arguments[CT_TRIGGER_ARGUMENTS];
+    ct_cpu_first_arguments(cpu, arguments);
+    const struct moment m = {b, note, ct_cpu_return_value(cpu), 0, NULL, arguments, is_return(note)};
+    mark(b, &m);
 }

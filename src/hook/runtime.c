@@ -482,6 +482,15 @@ static uint64_t entered_word(const struct ct_block *b, uint64_t stamp, uint32_t 
     return error << CT_ENTERED_BITS | (stamp & ((1ull << CT_ENTERED_BITS) - 1) & ~1ull) | (tag >= CT_TAG_STEP);
 }
 
+/* A trigger may wait for the function. The event has no number, because there is no record of it. */
+static void mark(struct ct_block *b, uint32_t number, uint32_t kind, uint64_t entered,
+                 const struct ct_cpu_context *cpu) {
+    if (!b->rules || !b->rules[number])
+        return;
+    const struct ct_detail_note note = {.stamp = ct_os_timestamp(), .tag = kind, .hook = number, .entered = entered};
+    b->runtime->mark(b, &note, cpu);
+}
+
 /* A recorded function that guests listen to: the event is written as its own stub would write it, without a record of
  * values. Its frame can return through either stub. */
 static uint64_t enter_with_guests(struct ct_block *b, struct ct_cpu_context *cpu, uint64_t slot, uint64_t stub) {
@@ -489,6 +498,7 @@ static uint64_t enter_with_guests(struct ct_block *b, struct ct_cpu_context *cpu
         struct ct_shadow e = {.slot = slot, .ret = ct_frame_of_call(slot), .stub = stub};
         ct_shadow_arrive(b, slot);
         ct_event_write(b, stub_number(stub), CT_EVENT_ENTRY);
+        mark(b, stub_number(stub), CT_EVENT_ENTRY, 0, cpu);
         notify_guests(b, false, cpu, &e, ct_shadow_depth(b, b->top));
         return CT_GO_BODY;
     }
@@ -496,6 +506,7 @@ static uint64_t enter_with_guests(struct ct_block *b, struct ct_cpu_context *cpu
         return CT_GO_BODY;
     struct ct_shadow *e = b->top - 1;
     e->data = entered_word(b, ct_os_timestamp(), 0);
+    mark(b, stub_number(stub), CT_EVENT_CALL, 0, cpu);
     notify_guests(b, false, cpu, e, ct_shadow_depth(b, e));
     return CT_GO_OBSERVED;
 }
@@ -549,6 +560,7 @@ uint64_t ct_hook_on_return(struct ct_cpu_context *cpu, uint64_t slot) {
         uint32_t number = ct_shadow_number(&found);
         if (b->runtime->hooks[number].flavor == CT_ACTION_RECORD) {
             ct_event_write(b, number, CT_EVENT_RETURN);
+            mark(b, number, CT_EVENT_RETURN, found.data, cpu);
             notify_guests(b, true, cpu, &found, depth);
         } else {
             notify_listener(b, true, cpu, &found, depth);

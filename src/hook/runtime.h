@@ -277,6 +277,8 @@ struct ct_runtime {
     uint32_t silent; /* the process may make no system calls of ours any more */
     struct ct_hook_guest guests[CT_HOOK_GUESTS];
     struct ct_block *(*current)(void); /* ct_block_current of the agent that the runtime belongs to */
+    /* The function of an event has rules (abi/shm_abi.h): a trigger may wait for it. */
+    void (*mark)(struct ct_block *b, const struct ct_detail_note *note, const struct ct_cpu_context *cpu);
 };
 
 #define CT_ASSERT_AT(field, offset) _Static_assert(__builtin_offsetof(struct ct_block, field) == (offset), #field)

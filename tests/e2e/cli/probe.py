@@ -99,6 +99,16 @@ class Probe(unittest.TestCase):
         self.assertTrue({30, 60} <= {calls for _, calls in counted}, counted)
         self.assertEqual(self.sampled([self.write(COUNTS)]), counted)
 
+    def test_triggers(self):
+        triggers = ["symbol=price", "call=reserve:arg0:eq:5000", "return=price:eq:1070", "slow=price:1ns"]
+        done = self.spawn([self.write(COUNTS)], 3, [word for t in triggers for word in ("--trigger", t)])
+        self.assertEqual(done.returncode, 3, done.stderr)
+        trace = re.search(r"contrail report (\S+)", done.stderr).group(1)
+        with open(glob.glob(trace + "/pid_*/manifest.json")[0]) as file:
+            windows = json.load(file)["windows"]
+        counts = {r["trigger"]: r["count"] for w in windows for r in w["reasons"]}
+        self.assertEqual(counts, {trigger: 3 for trigger in triggers}, windows)
+
     def test_it_changes_calls(self):
         done = self.spawn([self.write(CHANGES)], 2)
         self.assertEqual((done.stdout, done.returncode), ("ready\n219\n219\n", 3), done.stderr)
