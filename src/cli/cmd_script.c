@@ -7,8 +7,10 @@
 #include "cli/record.h"
 #include <contrail/status.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 struct script_options {
@@ -26,7 +28,7 @@ static const struct ct_option option_table[] = {
     {0},
 };
 
-enum { FIXED_WORDS = 16 };
+enum { FIXED_WORDS = 24 };
 
 /* Where the package and its addon are. */
 struct package {
@@ -64,13 +66,32 @@ static int pid_words(char **words, const char **pid) {
     return words[1] ? 2 : 1;
 }
 
-/* Becomes Node: node main.js --addon A --program P --timeout MS FILE (--pid PID | -- PROGRAM ARGUMENTS). */
+/* Node changes them at its start. */
+static uint64_t ignored_signals(void) {
+    uint64_t mask = 0;
+    for (int number = 1; number <= 64; number++) {
+        struct sigaction action;
+        if (!sigaction(number, NULL, &action) && action.sa_handler == SIG_IGN)
+            mask |= 1ull << (number - 1);
+    }
+    return mask;
+}
+
+static uint64_t open_files(void) {
+    struct rlimit limit;
+    return !getrlimit(RLIMIT_NOFILE, &limit) && limit.rlim_cur < UINT32_MAX ? limit.rlim_cur : 0;
+}
+
+/* Becomes Node: node main.js --addon A --program P --timeout MS --ignored MASK --files N FILE (--pid PID | -- PROGRAM
+ * ARGUMENTS). */
 static int run_node(const struct script_options *options, struct package *p, char **words, size_t count) {
-    char timeout[24], **argv = calloc(count + FIXED_WORDS, sizeof *argv);
+    char timeout[24], ignored[24], files[24], **argv = calloc(count + FIXED_WORDS, sizeof *argv);
     size_t n = 0;
     if (!argv)
         return ct_message_fail(CT_ERR_NO_MEMORY, NULL);
     snprintf(timeout, sizeof timeout, "%llu", (unsigned long long)(options->timeout_ns / 1000000));
+    snprintf(ignored, sizeof ignored, "%llu", (unsigned long long)ignored_signals());
+    snprintf(files, sizeof files, "%llu", (unsigned long long)open_files());
     char *fixed[] = {(char *)(uintptr_t)options->node,
                      p->main,
                      "--addon",
@@ -79,6 +100,10 @@ static int run_node(const struct script_options *options, struct package *p, cha
                      p->program,
                      "--timeout",
                      timeout,
+                     "--ignored",
+                     ignored,
+                     "--files",
+                     files,
                      words[0]};
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
         argv[n++] = fixed[i];

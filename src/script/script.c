@@ -3,10 +3,12 @@
 #include "script/script.h"
 #include "remote/namespace.h"
 #include "script/script_guest.h"
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define START_MS 10000u
 
@@ -102,15 +104,32 @@ int ct_script_attach(struct ct_script **out, int pid, const struct ct_script_opt
     return status ? refuse(s, status, why.text, error, error_size) : begin(s, out, error, error_size);
 }
 
+static void limit_files(int pid, uint32_t most) {
+    struct rlimit limit;
+    if (prlimit(pid, RLIMIT_NOFILE, NULL, &limit))
+        return;
+    limit.rlim_cur = most < limit.rlim_max ? most : limit.rlim_max;
+    (void)prlimit(pid, RLIMIT_NOFILE, &limit, NULL);
+}
+
 int ct_script_spawn(struct ct_script **out, const char *path, char *const *argv, char *const *envp,
                     const struct ct_script_options *options, char *error, size_t error_size) {
     struct ct_remote_error why = {""};
-    const struct ct_remote_spawn what = {.path = path, .argv = argv, .envp = envp};
+    struct ct_remote_spawn what = {.path = path, .argv = argv, .envp = envp};
     struct ct_script *s = create(options);
+    if (s && s->options.set_signals) {
+        sigset_t mask;
+        (void)pthread_sigmask(SIG_SETMASK, NULL, &mask);
+        what.set_signals = true;
+        what.ignored_signals = s->options.ignored_signals;
+        memcpy(&what.signal_mask, &mask, sizeof what.signal_mask);
+    }
     int status = s ? ct_remote_spawn(&s->remote, &what, START_MS, &why) : CT_ERR_NO_MEMORY;
     if (status)
         return refuse(s, status, why.text, error, error_size);
     s->spawned = true;
+    if (s->options.open_files)
+        limit_files(ct_remote_pid(s->remote), s->options.open_files);
     return begin(s, out, error, error_size);
 }
 

@@ -398,6 +398,27 @@ _ctypes.dlclose(lib._handle)`]);
     assert.equal(replaced.status, 9);
   },
 
+  /* Whoever reads has gone: the script ends quietly, and the program as it would alone. */
+  closed_pipe() {
+    const file = write('closed_pipe', `
+      Interceptor.attach(Process.mainModule.getSymbolByName('step'), {
+        onEnter(args) { console.log('step ' + args[0].toInt32()); }});`);
+    const {status, stdout, stderr} = spawnSync('bash', ['-c', 'set -o pipefail; "$@" | head -1', 'bash', contrail,
+      'script', '--timeout', '30s', file, '--', sample, '300', '1'], {encoding: 'utf8', timeout: DEADLINE});
+    assert.match(stdout, /^round 0: .*\n$/);
+    assert.equal(stderr, '');
+    assert.equal(status, 128 + os.constants.signals.SIGPIPE);
+  },
+
+  /* What Node changes of its own is not the program's. */
+  inherited() {
+    const look = ['sh', '-c', 'grep SigIgn /proc/self/status; ulimit -Sn'];
+    const shell = (text) => spawnSync('sh', ['-c', text, 'sh', contrail, 'script', write('inherited', ''), '--', ...look],
+      {encoding: 'utf8'}).stdout;
+    assert.equal(shell('ulimit -Sn 300; "$@"'), 'SigIgn:\t0000000000000000\n300\n');
+    assert.equal(shell('trap "" USR1; ulimit -Sn 400; "$@"'), 'SigIgn:\t0000000000000200\n400\n');
+  },
+
   help() {
     const {status, stdout} = spawnSync(contrail, ['script', '--help'], {encoding: 'utf8'});
     assert.equal(status, 0);

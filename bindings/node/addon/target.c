@@ -347,7 +347,8 @@ static void inherit_streams(bool inherit) {
     }
 }
 
-/* spawn(path, [argument], [variable] or null, timeoutMs, spinUs): a target that is stopped. */
+/* spawn(path, [argument], [variable] or null, timeoutMs, spinUs, ignoredSignals, openFiles): a target that is stopped.
+ */
 static napi_value spawn(napi_env env, napi_callback_info info) {
     struct ct_node_call call;
     struct ct_script *script = NULL;
@@ -356,6 +357,9 @@ static napi_value spawn(napi_env env, napi_callback_info info) {
     ct_node_begin(&call, env, info);
     char *path = ct_node_take_text(&call), **argv = take_texts(&call), **envp = take_texts(&call);
     struct ct_script_options options = take_options(&call);
+    options.set_signals = 1;
+    options.ignored_signals = ct_node_take_u64(&call);
+    options.open_files = ct_node_take_u32(&call);
     if (!call.failed && path && argv) {
         inherit_streams(true);
         int status = ct_script_spawn(&script, path, argv, envp, &options, error, sizeof error);

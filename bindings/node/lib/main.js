@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `contrail script` runs in Node: main.js [--addon FILE] [--program FILE] [--timeout MS] FILE
- * (--pid PID | -- PROG ARGS).
+ * (--pid PID | [--ignored MASK] [--files NUMBER] -- PROG ARGS), what the program is to have of its caller's.
  *
  * The script keeps running while its process does. Exit status: that of a program that was started, as a shell reports
  * it, also when the script has left it before; 1 when the script could not be run: then its program does not begin; 69
  * when the process cannot be scripted. */
 'use strict';
+
+const OLDEST = 18;
+if (parseInt(process.versions.node, 10) < OLDEST) {
+  process.stderr.write(`contrail: Node ${process.version} is too old for scripts: name Node 18 or newer with --node\n`);
+  process.exit(69);
+}
 
 const fs = require('node:fs');
 const os = require('node:os');
@@ -27,6 +33,10 @@ function parse(words) {
       setPlace(words[++i]);
     else if (words[i] === '--program')
       setProgram(words[++i]);
+    else if (words[i] === '--ignored')
+      out.ignoredSignals = BigInt(words[++i]);
+    else if (words[i] === '--files')
+      out.openFiles = Number(words[++i]);
     else if (words[i] === '--pid')
       out.pid = Number(words[++i]);
     else if (words[i] === '--') {
@@ -89,9 +99,10 @@ function programOf(pid) {
   }
 }
 
-function open({pid, command, timeout}) {
+function open({pid, command, timeout, ignoredSignals, openFiles}) {
   try {
-    return pid === null ? Session.spawn(command, {timeout}) : Session.attach(pid, {timeout});
+    return pid === null ? Session.spawn(command, {timeout, ignoredSignals, openFiles})
+      : Session.attach(pid, {timeout});
   } catch (error) {
     say(error.message);
     process.exit(error.code === 'ERR_PERMISSION_DENIED' ? PERMISSION : UNAVAILABLE);
@@ -123,6 +134,9 @@ async function run(session, {file, command}) {
         process.exit(code);
       session.detach();
     });
+  /* Nobody reads what the script prints any more: it ends. */
+  process.stdout.on('error', () => session.detach());
+  process.stderr.on('error', () => session.detach());
   /* Timers and promises of the script: it goes on. */
   process.on('uncaughtException', (error) => session.messages.error(error));
   process.on('unhandledRejection', (error) => session.messages.error(error));

@@ -3,6 +3,8 @@
  * being answered now. While a thread waits, it does the work: allocating, protecting, calling. */
 'use strict';
 
+const fs = require('node:fs');
+const os = require('node:os');
 const {addon} = require('./addon');
 const {Struct} = require('./struct');
 
@@ -19,6 +21,13 @@ function timesOf({timeout = 1000, spin = SPIN_US}) {
     if (!Number.isInteger(value) || value < 0 || value > LONGEST)
       throw new TypeError(`${name} is a whole number, not ${String(value)}`);
   return [timeout, spin || SLEEP_AT_ONCE];
+}
+
+/* Signals that we ignore (bit 0: signal 1), without those of Node. */
+function ignoredByOthers() {
+  const {SIGPIPE, SIGXFSZ} = os.constants.signals;
+  const [, mask] = /^SigIgn:\s*([0-9a-f]+)/m.exec(fs.readFileSync('/proc/self/status', 'utf8'));
+  return BigInt(`0x${mask}`) & ~(1n << BigInt(SIGPIPE - 1) | 1n << BigInt(SIGXFSZ - 1));
 }
 
 class Target {
@@ -46,9 +55,11 @@ class Target {
     return new Target(addon().attach(pid, ...timesOf(options)), {looks: options.spin !== 0});
   }
 
-  static spawn(path, args, {env = null, ...options} = {}) {
+  /* Node ignores two signals, and may have more open files than it had at first: a program is started without that. */
+  static spawn(path, args, {env = null, ignoredSignals = ignoredByOthers(), openFiles = 0, ...options} = {}) {
     const variables = env && Object.entries(env).map(([name, value]) => `${name}=${value}`);
-    return new Target(addon().spawn(path, args, variables, ...timesOf(options)), {looks: options.spin !== 0});
+    return new Target(addon().spawn(path, args, variables, ...timesOf(options), ignoredSignals, openFiles),
+      {looks: options.spin !== 0});
   }
 
   /* handler(request structure) */
