@@ -413,8 +413,8 @@ _ctypes.dlclose(lib._handle)`]);
   /* What Node changes of its own is not the program's. */
   inherited() {
     const look = ['sh', '-c', 'grep SigIgn /proc/self/status; ulimit -Sn'];
-    const shell = (text) => spawnSync('sh', ['-c', text, 'sh', contrail, 'script', write('inherited', ''), '--', ...look],
-      {encoding: 'utf8'}).stdout;
+    const words = [contrail, 'script', write('inherited', ''), '--', ...look];
+    const shell = (text) => spawnSync('sh', ['-c', text, 'sh', ...words], {encoding: 'utf8'}).stdout;
     assert.equal(shell('ulimit -Sn 300; "$@"'), 'SigIgn:\t0000000000000000\n300\n');
     assert.equal(shell('trap "" USR1; ulimit -Sn 400; "$@"'), 'SigIgn:\t0000000000000200\n400\n');
   },
