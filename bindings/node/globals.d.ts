@@ -53,4 +53,26 @@ declare global {
   type InvocationArguments = contrail.InvocationArguments;
   type InvocationReturnValue = contrail.InvocationReturnValue;
   type StalkerOptions = contrail.StalkerOptions;
+  /* Names by which scripts in TypeScript call the same. */
+  type NativePointerValue = contrail.PointerLike;
+  type ThreadId = number;
+  type ThreadDetails = contrail.Thread;
+  type PageProtection = contrail.Protection;
+  type RangeDetails = contrail.Range;
+  type MemoryRange = {base: contrail.NativePointer; size: number};
+  type MemoryScanMatch = {address: contrail.NativePointer; size: number};
+  type MemoryScanCallbacks = contrail.ScanCallbacks;
+  type ModuleExportDetails = contrail.ExportDetails;
+  type ModuleImportDetails = contrail.ImportDetails;
+  type ModuleSymbolDetails = contrail.SymbolDetails;
+  type ModuleObserverCallbacks = contrail.ModuleObserverCallbacks;
+  type ApiResolver = contrail.ApiResolver;
+  type Instruction = contrail.Instruction;
+  type ExceptionDetails = contrail.ExceptionDetails;
+  type InvocationListener = contrail.InvocationListener;
+  type InvocationListenerCallbacks = contrail.InvocationCallbacks;
+  type StalkerX86Iterator = contrail.StalkerIterator & contrail.X86Writer;
+  type StalkerArm64Iterator = contrail.StalkerIterator & contrail.Arm64Writer;
+  type X64CpuContext = contrail.CpuContext & contrail.X64CpuContext;
+  type Arm64CpuContext = contrail.CpuContext & contrail.Arm64CpuContext;
 }

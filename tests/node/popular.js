@@ -370,6 +370,17 @@ _ctypes.dlclose(lib._handle)`]);
     assert.match(run('typed.ts', text, [sample, '1']).out, /^typed 1 0x5\nround 0/);
   },
 
+  /* What a script's template has: called when it is loaded, and when it leaves. */
+  life() {
+    const text = `rpc.exports = {
+      init(stage, parameters) { console.log('init ' + stage + ' ' + JSON.stringify(parameters)); },
+      dispose() { console.log('dispose'); }
+    };`;
+    const {status, out} = run('life', text, [sample, '1']);
+    assert.match(out, /^init early {}\nround 0: .*\ndispose\n$/);
+    assert.equal(status, 0);
+  },
+
   /* Nothing begins when the script cannot be read. */
   failing() {
     const failures = {

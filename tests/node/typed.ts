@@ -96,6 +96,29 @@ console.log(libc.enumerateDependencies()[0].name, Checksum.compute('sha256', 'te
 const pattern = new MatchPattern('13 37 ?? ff');
 console.log(Memory.scanSync(libc.base, 4096, pattern).length, Script.evaluate('/x.js', '1'));
 console.log(Memory.findPointers({base: buffer, size: 64}, [open], {mask: ptr(-1)})[0].value);
+function first<T>(list: T[]): T {
+  return list[0];
+}
+const callbacks: InvocationListenerCallbacks = {onEnter(args: InvocationArguments) { console.log(args[2].toInt32()); }};
+const attached: InvocationListener = Interceptor.attach(open, callbacks);
+attached.detach();
+const thread: ThreadDetails = first(Process.enumerateThreads());
+const tid: ThreadId = thread.id;
+const exported: ModuleExportDetails = first(libc.enumerateExports());
+const range: RangeDetails = first(Process.enumerateRanges('r-x'));
+const place: NativePointerValue = exported.address;
+const found: MemoryScanMatch = first(Memory.scanSync(range.base, range.size, '90'));
+console.log(tid, exported.name, place, found.size);
+Stalker.follow(tid, {
+  transform(iterator: StalkerX86Iterator) {
+    let insn = iterator.next();
+    do {
+      if (insn!.mnemonic === 'ret')
+        iterator.putCallout((context: CpuContext) => console.log((context as X64CpuContext).rax));
+      iterator.keep();
+    } while ((insn = iterator.next()) !== null);
+  },
+});
 recv('poke', (message) => send({got: message}));
 rpc.exports = {
   detach() {

@@ -143,6 +143,7 @@ async function run(session, {file, command}) {
   dumpBuffers(session.api.hexdump);
   try {
     await runScript(session, file);
+    await session.api.rpc.exports.init?.(command ? 'early' : 'late', {});
   } catch (error) {
     session.messages.error(error);
     code = FAILED;

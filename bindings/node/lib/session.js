@@ -232,6 +232,7 @@ class Session extends EventEmitter {
     this.isDetached = true;
     const close = () => {
       open.delete(this);
+      this.guard(() => this.api.rpc.exports.dispose?.());
       this.#sayMissed();
       try {
         this.target.close();
