@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions of the views: SQL over the trace. */
+#include "trace/reader.h"
 #include "tui/tui_internal.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#define LARGE 10000000 /* events */
 
 static uint64_t now_ns(void) {
     struct timespec now;
@@ -28,6 +31,18 @@ int ct_tui_poll(void *arg) {
     return t->stop;
 }
 
+/* A large thread without a summary is read as a whole before the first answer about it, and nothing can stop that. */
+static void say_what_takes_long(const struct ct_tui *t) {
+    const struct ct_source *s = t->source;
+    bool missing = false;
+    for (size_t i = 0; i < ct_trace_thread_count(s->trace); i++)
+        missing |= !s->summaries[i] && ct_trace_thread_at(s->trace, i)->event_count >= LARGE;
+    if (!missing)
+        return;
+    ct_screen_put(ct_screen_height() - 1, 0, CT_LOOK_CHOSEN, " reading all events: the trace has no summary ");
+    ct_screen_show();
+}
+
 bool ct_tui_ask(struct ct_tui *t, const char *format, ...) {
     struct ct_query_error error;
     const char *rest;
@@ -36,6 +51,7 @@ bool ct_tui_ask(struct ct_tui *t, const char *format, ...) {
     va_start(arguments, format);
     int length = vasprintf(&sql, format, arguments);
     va_end(arguments);
+    say_what_takes_long(t);
     t->began_ns = now_ns();
     t->stop = false;
     int ready = length < 0 ? 0 : ct_query_prepare(t->query, sql, &rest, &error);

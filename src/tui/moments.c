@@ -14,6 +14,7 @@ struct moment {
 struct moments {
     struct moment *items;
     size_t room;
+    bool loaded;
     struct ct_tui_list list;
 };
 
@@ -27,29 +28,31 @@ static const char question[] =
     "SELECT stop, 0, 'end', program || ': ' || coalesce(ended, '') FROM processes ORDER BY 1";
 
 static int open_moments(struct ct_tui *t) {
-    struct moments *m = t->views[CT_TUI_MOMENTS] = calloc(1, sizeof *m);
-    if (!m)
-        return CT_ERR_NO_MEMORY;
-    if (!ct_tui_ask(t, "%s", question))
-        return 0;
-    while (ct_tui_next(t)) {
+    return (t->views[CT_TUI_MOMENTS] = calloc(1, sizeof(struct moments))) ? 0 : CT_ERR_NO_MEMORY;
+}
+
+/* When the view is first shown: signals are among the calls, which may be many. */
+static void load(struct ct_tui *t, struct moments *m) {
+    m->loaded = ct_tui_ask(t, "%s", question);
+    while (m->loaded && ct_tui_next(t)) {
         int64_t time = ct_tui_number(t, 0);
         if (time > t->to || (t->from > 0 && time < t->from))
             continue;
         if (!ct_grow(&m->items, &m->room, m->list.count, sizeof *m->items, 64))
-            return CT_ERR_NO_MEMORY;
+            return;
         struct moment *moment = &m->items[m->list.count++];
         moment->time = time > 0 ? time : 0; /* a process begins before its first event */
         moment->thread = ct_tui_number(t, 1);
         snprintf(moment->kind, sizeof moment->kind, "%s", ct_tui_text(t, 2));
         snprintf(moment->text, sizeof moment->text, "%s", ct_tui_text(t, 3));
     }
-    return 0;
 }
 
 static void draw(struct ct_tui *t) {
     struct moments *m = t->views[CT_TUI_MOMENTS];
     char time[CT_TUI_TIME];
+    if (!m->loaded)
+        load(t, m);
     ct_tui_scroll(&m->list);
     ct_screen_format(1, 0, CT_LOOK_BOLD, "%14s  %-7s %s", "TIME", "WHAT", "");
     for (int i = 0; i < ct_tui_rows() && m->list.top + (size_t)i < m->list.count; i++) {
