@@ -117,6 +117,46 @@ test('labels and far calls', () => {
   assert.equal(target.read(0x1000n, 16).toString('hex'), 'ff1502000000eb080050000000000000');
 });
 
+/* As aarch64-linux-gnu-as makes them. */
+test('Arm64Writer: words of the rarer forms', () => {
+  const {target, Arm64Writer, ptr} = fakeSession('arm64');
+  target.map(0x1000n, Buffer.alloc(4096));
+  const wordsOf = (write) => {
+    const w = new Arm64Writer(ptr(0x1000));
+    write(w);
+    w.flush();
+    const bytes = target.read(0x1000n, w.offset);
+    return Array.from({length: bytes.length / 4}, (_, i) => bytes.readUInt32LE(4 * i).toString(16).padStart(8, '0'))
+      .join(' ');
+  };
+  assert.equal(wordsOf((w) => w.putCbzRegImm('x3', ptr(0x1100)).putCbnzRegImm('w4', ptr(0x1104))), 'b4000803 35000804');
+  assert.equal(wordsOf((w) => w.putTbzRegImmImm('x5', 33, ptr(0x1040)).putTbnzRegImmImm('w6', 3, ptr(0xfc4))),
+    'b6080205 371ffe06');
+  assert.match(wordsOf((w) => w.putPushAllQRegisters().putPopAllQRegisters()), /^adbf07e0 .* acc17ffe .* acc107e0$/);
+  assert.equal(wordsOf((w) => w.putLdrRegRegOffsetMode('x1', 'x2', 8, 'post-adjust')
+    .putLdrRegRegOffsetMode('w1', 'x2', -4, 'pre-adjust').putLdrRegRegOffsetMode('x1', 'x2', -16, 'signed-offset')
+    .putLdrRegRegOffsetMode('x1', 'x2', 16, 'signed-offset').putStrRegRegOffsetMode('x1', 'x2', -8, 'post-adjust')
+    .putStrRegRegOffsetMode('x7', 'x8', 24, 'pre-adjust').putStrRegRegOffsetMode('w1', 'x2', -3, 'signed-offset')
+    .putLdrswRegRegOffset('x1', 'x2', 8)),
+  'f8408441 b85fcc41 f85f0041 f9400841 f81f8441 f8018d07 b81fd041 b9800841');
+  assert.equal(wordsOf((w) => w.putMovkRegImm('x3', 0x1234, 16).putMovkRegImm('w3', 0x1234, 0)), 'f2a24683 72824683');
+  assert.equal(wordsOf((w) => w.putAndRegRegImm('x0', 'x1', 0xff).putAndRegRegImm('w0', 'w1', 0xfffffffe)
+    .putAndRegRegImm('x0', 'x1', '0x00ff00ff00ff00ff').putAndRegRegImm('x0', 'x1', -16)
+    .putTstRegImm('x2', '0x8000000000000001')), '92401c20 121f7820 92009c20 927cec20 f241045f');
+  assert.equal(wordsOf((w) => w.putUbfm('x1', 'x2', 10, 3).putLslRegImm('x1', 'x2', 5).putLslRegImm('w1', 'w2', 31)
+    .putLsrRegImm('x1', 'x2', 7).putLsrRegImm('w3', 'w4', 1)), 'd3432841 d37be841 53010041 d347fc41 53017c83');
+  assert.equal(wordsOf((w) => w.putXpaciReg('x5').putPaciaRegReg('x6', 'x7')), 'dac143e5 dac100e6');
+  assert.equal(wordsOf((w) => w.putStpRegRegRegOffset('d8', 'd9', 'sp', 16, 'signed-offset')), '6d0127e8');
+  assert.equal(wordsOf((w) => w.putLdrRegU32('w1', -1).putLdrRegU64Ptr('x2', 0x1000).putLdrRegU32Ptr('w3', 0x2000)),
+    '12800001 d2820002 f9400042 d2840003 b9400063');
+  const w = new Arm64Writer(ptr(0x1000));
+  for (const value of [0, -1, 5, 0x1234])
+    assert.throws(() => w.putAndRegRegImm('x0', 'x0', value), /is no run of ones/);
+  assert.throws(() => w.putMovkRegImm('x0', 1, 5), /multiple of 16/);
+  assert.throws(() => w.putLslRegImm('w0', 'w0', 32), /from 0 to 31/);
+  assert.throws(() => w.putLdrRegRef('x0'), /putLdrRegU64/);
+});
+
 test('Arm64Writer writes what its methods say', () => {
   const lines = written('arm64', (w, ptr) => {
     w.putPushRegReg('x29', 'x30').putMovRegReg('x29', 'sp').putMovRegReg('x0', 'x1').putMovRegReg('w2', 'w3');

@@ -4,6 +4,7 @@
 
 const {toBigInt} = require('../int64');
 const {register, condition} = require('./registers');
+const {maskOf} = require('./immediates');
 
 const SCRATCH = 16; /* ip0, which calls may change */
 const ARGUMENTS = 8;
@@ -111,6 +112,32 @@ class Arm64Forms {
     return this.#testBranch(0x37000000, name, bit, id);
   }
 
+  putCbzRegImm(name, address) {
+    return this.#compareAddress(0x34000000, name, address);
+  }
+
+  putCbnzRegImm(name, address) {
+    return this.#compareAddress(0x35000000, name, address);
+  }
+
+  #compareAddress(opcode, name, address) {
+    const {number, bits} = register(name);
+    return this.#branch((bits === 64 ? 0x80000000 : 0) | opcode | number, address, 19, 5);
+  }
+
+  putTbzRegImmImm(name, bit, address) {
+    return this.#testAddress(0x36000000, name, bit, address);
+  }
+
+  putTbnzRegImmImm(name, bit, address) {
+    return this.#testAddress(0x37000000, name, bit, address);
+  }
+
+  #testAddress(opcode, name, bit, address) {
+    const word = (bit > 31 ? 0x80000000 : 0) | opcode | (bit & 31) << 19 | register(name).number;
+    return this.#branch(word, address, 14, 5);
+  }
+
   putBImm(address) {
     return this.#branch(0x14000000, address, 26, 0);
   }
@@ -215,6 +242,18 @@ class Arm64Forms {
     return this;
   }
 
+  putPushAllQRegisters() {
+    for (let i = 0; i < 32; i += 2)
+      this.putStpRegRegRegOffset('q' + i, 'q' + (i + 1), 'sp', -32, 'pre-adjust');
+    return this;
+  }
+
+  putPopAllQRegisters() {
+    for (let i = 30; i >= 0; i -= 2)
+      this.putLdpRegRegRegOffset('q' + i, 'q' + (i + 1), 'sp', 32, 'post-adjust');
+    return this;
+  }
+
   /* ---- loads and stores ---- */
 
   #single(load, name, base, offset) {
@@ -243,15 +282,56 @@ class Arm64Forms {
     return this.#single(false, name, base, 0);
   }
 
+  /* With a base that is adjusted, or an offset that is no multiple. */
+  #indexed(load, name, base, offset, mode) {
+    const {number, bits, vector} = register(name), distance = Number(offset);
+    const index = {'signed-offset': 0, 'post-adjust': 0x400, 'pre-adjust': 0xc00}[mode];
+    if (index === undefined)
+      throw new TypeError('the mode is post-adjust, signed-offset or pre-adjust');
+    if (mode === 'signed-offset' && distance >= 0 && distance % (bits / 8) === 0)
+      return this.#single(load, name, base, distance);
+    if (vector || !Number.isInteger(distance) || distance < -256 || distance > 255)
+      throw new RangeError('such an offset is from -256 to 255, for a general register');
+    return this.#word((bits === 64 ? 0xf8000000 : 0xb8000000) | index | (load ? 0x00400000 : 0) |
+      (distance & 0x1ff) << 12 | wide(base) << 5 | number);
+  }
+
+  putLdrRegRegOffsetMode(name, base, offset, mode) {
+    return this.#indexed(true, name, base, offset, mode);
+  }
+
+  putStrRegRegOffsetMode(name, base, offset, mode) {
+    return this.#indexed(false, name, base, offset, mode);
+  }
+
+  putLdrswRegRegOffset(name, base, offset) {
+    const distance = Number(offset);
+    if (distance % 4 || distance < 0 || distance > 4 * 4095)
+      throw new RangeError('an offset is a multiple of 4 from 0 to 16380');
+    return this.#word(0xb9800000 | (distance / 4) << 10 | wide(base) << 5 | wide(name));
+  }
+
+  /* What is at an address: the register has the address meanwhile. */
+  putLdrRegU32Ptr(name, address) {
+    const {number} = register(name);
+    return this.#move(number, toBigInt(address, 'an address')).putLdrRegReg(`w${number}`, `x${number}`);
+  }
+
+  putLdrRegU64Ptr(name, address) {
+    return this.#move(wide(name), toBigInt(address, 'an address')).putLdrRegReg(name, name);
+  }
+
   #pair(load, first, second, base, offset, mode) {
-    const {number, bits} = register(first);
+    const {number, bits, vector} = register(first);
     const size = bits / 8, distance = Number(offset) / size;
+    const opcode = vector ? {32: 0x2c000000, 64: 0x6c000000, 128: 0xac000000}[bits]
+      : bits === 64 ? 0xa8000000 : 0x28000000;
     const index = {'post-adjust': 0x00800000, 'signed-offset': 0x01000000, 'pre-adjust': 0x01800000}[mode];
     if (index === undefined)
       throw new TypeError('the mode is post-adjust, signed-offset or pre-adjust');
     if (!Number.isInteger(distance) || distance < -64 || distance > 63)
       throw new RangeError(`an offset is a multiple of ${size} from ${-64 * size} to ${63 * size}`);
-    return this.#word((bits === 64 ? 0xa8000000 : 0x28000000) | index | (load ? 0x00400000 : 0) |
+    return this.#word(opcode | index | (load ? 0x00400000 : 0) |
       (distance & 0x7f) << 15 | register(second).number << 10 | wide(base) << 5 | number);
   }
 
@@ -270,6 +350,26 @@ class Arm64Forms {
   putLdrRegU64(name, value) {
     const {number, bits} = register(name);
     return this.#move(number, BigInt.asUintN(bits, toBigInt(value)), bits);
+  }
+
+  putLdrRegU32(name, value) {
+    const {number, bits} = register(name);
+    return this.#move(number, BigInt.asUintN(32, toBigInt(value)), bits);
+  }
+
+  putLdrRegRef() {
+    throw new Error('there are no words beside the code here: putLdrRegU64 and putLdrRegAddress load numbers');
+  }
+
+  putLdrRegValue() {
+    return this.putLdrRegRef();
+  }
+
+  putMovkRegImm(name, value, shift) {
+    const {number, bits} = register(name);
+    if (shift % 16 || shift < 0 || shift >= bits || value < 0 || value > 0xffff)
+      throw new RangeError('a number of 16 bits is put at a multiple of 16');
+    return this.#word((bits === 64 ? 0xf2800000 : 0x72800000) | shift / 16 << 21 | value << 5 | number);
   }
 
   /* In the fewest movz or movn, and movk. */
@@ -353,6 +453,50 @@ class Arm64Forms {
 
   putEorRegRegReg(to, left, right) {
     return this.#three(0x4a000000, to, left, right);
+  }
+
+  #logical(opcode, to, left, value) {
+    const {number, bits} = register(to);
+    return this.#word((bits === 64 ? 0x80000000 : 0) | opcode | maskOf(toBigInt(value), bits) |
+      register(left).number << 5 | number);
+  }
+
+  putAndRegRegImm(to, left, value) {
+    return this.#logical(0x12000000, to, left, value);
+  }
+
+  putTstRegImm(left, value) {
+    return this.#logical(0x72000000, register(left).bits === 64 ? 'xzr' : 'wzr', left, value);
+  }
+
+  putUbfm(to, from, imms, immr) {
+    const {number, bits} = register(to);
+    return this.#word((bits === 64 ? 0xd3400000 : 0x53000000) | (immr & 0x3f) << 16 | (imms & 0x3f) << 10 |
+      register(from).number << 5 | number);
+  }
+
+  #checkShift(name, shift) {
+    const {bits} = register(name);
+    if (!Number.isInteger(shift) || shift < 0 || shift >= bits)
+      throw new RangeError(`a shift is from 0 to ${bits - 1}`);
+    return bits;
+  }
+
+  putLslRegImm(to, from, shift) {
+    const bits = this.#checkShift(to, shift);
+    return this.putUbfm(to, from, bits - 1 - shift, (bits - shift) % bits);
+  }
+
+  putLsrRegImm(to, from, shift) {
+    return this.putUbfm(to, from, this.#checkShift(to, shift) - 1, shift);
+  }
+
+  putXpaciReg(name) {
+    return this.#word(0xdac143e0 | wide(name));
+  }
+
+  putPaciaRegReg(name, modifier) {
+    return this.#word(0xdac10000 | wide(modifier) << 5 | wide(name));
   }
 
   putCmpRegReg(left, right) {
