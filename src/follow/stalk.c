@@ -6,6 +6,7 @@
 #include "inject/redirect.h"
 #include "remote/namespace.h"
 #include "session/follower.h"
+#include "session/recording_install.h"
 #include "session/recording_leave.h"
 #include "session/recording_room.h"
 #include <contrail/stalker.h>
@@ -384,7 +385,10 @@ int ct_stalk_install(struct ct_recording *r) {
         return status;
     if (!(r->stalk = calloc(1, sizeof *r->stalk)))
         return CT_ERR_NO_MEMORY;
+    ct_recording_begin_names(r);
     status = enter_process(r, &error);
+    if (!status)
+        status = ct_recording_end_names(r);
     if (!status)
         status = start_following(r);
     if (status == CT_ERR_SYSTEM && !error.text[0] && !r->error[0])

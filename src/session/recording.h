@@ -59,6 +59,13 @@ struct ct_recording_trace {
     char directory[PATH_MAX + 32]; /* its name, for people */
 };
 
+/* A thread that writes the names of a process that is stopped anyway, while that is entered. */
+struct ct_recording_names {
+    pthread_t thread;
+    bool begun, runs;
+    int status;
+};
+
 /* Time on processors (drain/switches.h). */
 struct ct_recording_cpu {
     char why_not[CT_SWITCHES_WHY]; /* "": it is recorded, or was not asked for */
@@ -103,6 +110,7 @@ struct ct_recording {
     struct ct_recording_requests requests;
     struct ct_recording_tracing tracing;
     struct ct_recording_trace trace;
+    struct ct_recording_names names;
     struct ct_recording_times times;
     struct ct_recording_waits waits;
     struct ct_recording_cpu cpu;

@@ -130,19 +130,51 @@ static int make_directory(struct ct_recording *r) {
     return status;
 }
 
-static int begin_trace(struct ct_recording *r) {
-    int status = 0;
-    if (!r->trace.place)
-        status = make_directory(r);
-    if (!status)
-        status = ct_manifest_write_symbols(r);
-    if (!status)
-        status = ct_manifest_write(r, false);
+static void *write_names(void *recording) {
+    struct ct_recording *r = recording;
+    r->names.status = r->trace.place ? 0 : make_directory(r);
+    if (!r->names.status)
+        r->names.status = ct_manifest_write_symbols(r);
+    return NULL;
+}
+
+static int finish_names(struct ct_recording *r) {
+    int status = r->names.status ? r->names.status : ct_manifest_write(r, false);
     const char *remedy, *why = ct_file_why(status, &remedy);
     if (status)
         return ct_recording_fail(r, status, "the trace cannot be written to %s (%s); %s", r->session->directory, why,
                                  remedy);
     return 0;
+}
+
+void ct_recording_begin_names(struct ct_recording *r) {
+    if (r->trace.place) /* they are there */
+        return;
+    r->names.begun = true;
+    r->names.runs = pthread_create(&r->names.thread, NULL, write_names, r) == 0;
+    if (!r->names.runs)
+        (void)write_names(r);
+}
+
+int ct_recording_end_names(struct ct_recording *r) {
+    if (!r->names.begun)
+        return 0;
+    if (r->names.runs)
+        pthread_join(r->names.thread, NULL);
+    r->names.begun = false;
+    return finish_names(r);
+}
+
+/* What a follower does by itself. */
+static bool begins_names_later(const struct ct_recording *r) {
+    return r->session->options.stalk && ct_remote_is_stopped(r->remote) && !r->trace.place;
+}
+
+static int begin_trace(struct ct_recording *r) {
+    if (begins_names_later(r))
+        return 0;
+    (void)write_names(r);
+    return finish_names(r);
 }
 
 /* Removes a directory that has no event yet. */
@@ -302,6 +334,8 @@ static int install_in_target(struct ct_recording *r) {
     ct_remote_limit(r->remote, (unsigned)limit_ms(r), NULL, NULL);
     if (!status)
         status = r->session->options.stalk ? ct_follower.install(r) : enter_target(r);
+    if (r->names.begun)
+        (void)ct_recording_end_names(r); /* it failed before it came to that */
     if (!status)
         status = check_time(r, start, "hooking");
     if (!status)

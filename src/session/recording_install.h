@@ -11,6 +11,10 @@ struct ct_recording;
 struct ct_shared_plan;
 
 int ct_recording_install(struct ct_recording *r);
+/* The files of a trace begin with the names of functions, which must be there before anything is recorded. For
+ * processes that are stopped already, a follower begins and ends that around what it does first. */
+void ct_recording_begin_names(struct ct_recording *r);
+int ct_recording_end_names(struct ct_recording *r);
 /* Writes down what was found, after ct_recording_install: a process that was attached to runs by then. */
 void ct_recording_note_install(struct ct_recording *r);
 /* Installs a forked child of a recorded process: it has agent, stubs and patches already, and gets its own lane. */
