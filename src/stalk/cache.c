@@ -299,9 +299,7 @@ static int set_up(struct stalk_cache *c, uint64_t near) {
         return CT_ERR_NO_MEMORY;
     ct_os_populate(c->table, 2 * STALK_TABLE_SIZE * sizeof *c->table);
     c->return_table = c->table + STALK_TABLE_SIZE;
-    status = make_region(c, near, &r);
-    if (!status)
-        status = make_region(c, near, &c->home);
+    status = make_region(c, near, &c->home); /* others are made for the code that needs them */
     if (status)
         return status;
     c->home->low = c->home->high = 0; /* for the return chunk only: it may have to stay mapped */
