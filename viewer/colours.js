@@ -3,7 +3,7 @@
 // in every view, trace and session.
 
 const HUES = 14
-const SHADES = 4
+const SHADES = 8
 export const LEVELS = 8 // how much of a cell is filled
 export const COLOURS = HUES * SHADES
 
@@ -60,8 +60,9 @@ function cells (dark) {
   const all = []
   for (let hue = 0; hue < HUES; hue++) {
     for (let shade = 0; shade < SHADES; shade++) {
-      const degrees = (((hue * 5) % HUES) * 360) / HUES + 20 + shade * 5
-      all.push(dark ? rgb(0.4 + 0.035 * shade, 0.072, degrees) : rgb(0.9 - 0.035 * shade, 0.072, degrees))
+      const degrees = (((hue * 5) % HUES) * 360) / HUES + 20 + (shade & 4 ? 16 : -6)
+      const tone = 0.04 * (shade & 3)
+      all.push(dark ? rgb(0.38 + tone, 0.075, degrees) : rgb(0.92 - tone, 0.075, degrees))
     }
   }
   return all

@@ -2,7 +2,7 @@
 // Two traces beside each other: a flame graph, red where the second takes longer and blue where it is faster; a table.
 import { cancelled } from './api.js'
 import { el, fill, sized } from './dom.js'
-import { brief, count, duration, plural } from './format.js'
+import { count, duration, plural, traceLabel } from './format.js'
 import { boxAt, boxes, neighbour, ROW } from './flames.js'
 import { lettering } from './overlay.js'
 import { fitted } from './paint.js'
@@ -121,12 +121,16 @@ export class Compare {
     const before = this.shown
     this.shown = state
     if (!differs(state, before, 'trace', 'with')) return
-    const others = this.context.traces().filter(one => one.trace !== state.trace)
+    const all = this.context.traces()
+    const others = all.filter(one => one.trace !== state.trace)
     fill(
       this.choose,
-      ...others.map(one => el('option', { value: one.trace, selected: one.trace === state.with }, brief(one.name)))
+      ...others.map(one => el('option', { value: one.trace, selected: one.trace === state.with }, traceLabel(one, all)))
     )
-    this.before.textContent = brief(this.context.traces().find(one => one.trace === state.trace)?.name ?? '')
+    this.before.textContent = traceLabel(
+      all.find(one => one.trace === state.trace),
+      all
+    )
     this.bar.hidden = this.place.hidden = this.table.hidden = !others.length
     if (!others.length) {
       this.line.textContent = 'Open two traces: contrail view BEFORE AFTER.'

@@ -104,8 +104,14 @@ export class Flame {
   async ask () {
     const {
       api,
+      info,
       store: { state }
     } = this.context
+    if (state.mode === 'time' && state.thread < 0 && info().threads.length) {
+      const busiest = info().threads.reduce((most, one) => (one.calls > most.calls ? one : most))
+      this.context.store.set({ thread: busiest.thread }) // in order of time is one thread
+      return
+    }
     this.line.textContent = 'The flame graph is made …'
     try {
       const answer = /** @type {Answer} */ (

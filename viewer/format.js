@@ -57,8 +57,26 @@ export const percent = (part, whole) =>
 /** @param {number} number @param {string} one @param {string} [many] */
 export const plural = (number, one, many = one + 's') => `${count(number)} ${number === 1 ? one : many}`
 
-/** What tells the names of recordings apart. @param {string} name */
-export const brief = name => name.replace(/^session_(?=\d)/, '')
+/** What a trace is called on the page: its program and the time of day, and more where that is not enough to tell it
+ * from the others. @param {import('./types.js').TraceName | undefined} trace
+ * @param {import('./types.js').TraceName[]} all */
+export function traceLabel (trace, all) {
+  if (!trace) return ''
+  const forms = [timed, dated, (/** @type {import('./types.js').TraceName} */ one) => one.path]
+  const form = forms.find(one => all.filter(other => one(other) === one(trace)).length < 2) ?? forms[2]
+  return form(trace)
+}
+
+const SESSION = /^session_(\d{8})_(\d\d)(\d\d)(\d\d)$/
+
+/** @param {import('./types.js').TraceName} trace */
+const timed = ({ name, program }) => {
+  const [, , hours, minutes, seconds] = SESSION.exec(name) ?? []
+  return hours && program ? `${program.slice(0, 40)} ${hours}:${minutes}:${seconds}` : name
+}
+
+/** @param {import('./types.js').TraceName} trace */
+const dated = ({ name, program }) => `${(program ?? '').slice(0, 40)} ${name.replace(/^session_(?=\d)/, '')}`.trim()
 
 /** The last part of a path. @param {string} path */
 export const base = path => path.slice(path.lastIndexOf('/') + 1) || path

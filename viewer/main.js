@@ -4,7 +4,7 @@ import { Api, cancelled } from './api.js'
 import { palette } from './colours.js'
 import { Details } from './details.js'
 import { button, el, fill } from './dom.js'
-import { base, brief, isCrash, plural, spoken } from './format.js'
+import { base, isCrash, plural, spoken, traceLabel } from './format.js'
 import { Help } from './help.js'
 import { Live } from './live.js'
 import { Search } from './search.js'
@@ -234,7 +234,10 @@ class Page {
   }
 
   paintTitle () {
-    const name = this.traces.find(one => one.trace === this.store.state.trace)?.name ?? ''
+    const name = traceLabel(
+      this.traces.find(one => one.trace === this.store.state.trace),
+      this.traces
+    )
     document.title = `${name || base(this.info.command)} – Contrail`
     const choose = el(
       'select',
@@ -248,12 +251,12 @@ class Page {
           )
       },
       ...this.traces.map(one =>
-        el('option', { value: one.trace, selected: one.trace === this.store.state.trace }, brief(one.name))
+        el('option', { value: one.trace, selected: one.trace === this.store.state.trace }, traceLabel(one, this.traces))
       )
     )
     fill(
       this.title,
-      this.traces.length > 1 ? choose : el('strong', { title: this.traces[0]?.path ?? '' }, brief(name)),
+      this.traces.length > 1 ? choose : el('strong', { title: this.traces[0]?.path ?? '' }, name),
       this.info.lost > 0 &&
         el(
           'span',

@@ -10,7 +10,7 @@
  * @typedef {{time: number, thread: number, signal: string, text?: string, crash?: boolean}} Signal
  * @typedef {{thread: number, start: number, end: number, events: number, reason: string}} Loss
  * @typedef {{start: number, end: number, reason?: string}} Window
- * @typedef {{trace: number, path: string, name: string, live: boolean}} TraceName
+ * @typedef {{trace: number, path: string, name: string, program?: string, live: boolean}} TraceName
  * @typedef {{start: number, end: number, wall?: string, command: string, host?: string, arch?: string, events: number,
  *   calls: number, lost: number, live: boolean, generation?: number, processes: Process[], threads: Thread[],
  *   marks: Mark[], windows: Window[], signals: Signal[], losses: Loss[], damage: string[], blocks: boolean,

@@ -51,6 +51,7 @@ static void answer_traces(struct ct_view_answer *a) {
         ct_json_number(&a->json, "trace", i);
         ct_json_string(&a->json, "path", t->path);
         ct_json_string(&a->json, "name", t->name);
+        ct_json_string(&a->json, "program", t->program ? t->program : "");
         ct_json_bool(&a->json, "live", t->live);
         ct_json_end(&a->json, '}');
     }

@@ -262,6 +262,7 @@ int ct_view_trace_open(struct ct_view_trace **out, struct ct_view *view, const c
         ct_view_trace_close(t);
         return status;
     }
+    t->program = strdup(ct_trace_process_count(reader->trace) ? ct_trace_program(reader->trace, 0) : "");
     t->pid = find_live(reader->trace);
     t->live = t->pid != 0;
     *out = t;
@@ -289,6 +290,7 @@ bool ct_view_trace_close(struct ct_view_trace *t) {
     ct_view_names_free(&t->names);
     pthread_cond_destroy(&t->given_back);
     pthread_mutex_destroy(&t->lock);
+    free(t->program);
     free(t->name);
     free(t->path);
     free(t);

@@ -24,7 +24,7 @@ struct ct_view_reader {
 
 struct ct_view_trace {
     struct ct_view *view;
-    char *path, *name;
+    char *path, *name, *program;
     _Atomic int pid;   /* of the first process that is still recorded; 0: none is */
     _Atomic bool live; /* the same, as yes or no */
     size_t number;

@@ -10,7 +10,7 @@ import { Cells, COLUMNS, levelOf, tileSpan } from '../../viewer/cells.js'
 import { chartFor, filled, line, sparkPath } from '../../viewer/charts.js'
 import { COLOURS, colourOf, LEVELS, palette, rgb } from '../../viewer/colours.js'
 import { boxAt, boxes, neighbour } from '../../viewer/flames.js'
-import { brief, duration, moment, short, step, tick, whole } from '../../viewer/format.js'
+import { duration, moment, short, step, tick, traceLabel, whole } from '../../viewer/format.js'
 import { bucketRange, cropped, heatAt, heatBoxes, steps } from '../../viewer/heat.js'
 import { momentsOf, near, shortened } from '../../viewer/moments.js'
 import { cellAt, firstAfter, fitted, paint, raster, STRIDE } from '../../viewer/paint.js'
@@ -586,6 +586,21 @@ test('flags are told by time, the shortest of those that are near first', () => 
   )
 })
 
+test('traces are named by their program and time, with more where these are equal', () => {
+  const trace = (name, program, path = name) => ({ trace: 0, live: false, name, program, path })
+  const [first, second, third] = [
+    trace('session_20250102_030405', 'redis-server'),
+    trace('session_20250103_030405', 'redis-server'),
+    trace('session_20250102_030405', 'lua5.4')
+  ]
+  assert.equal(traceLabel(first, [first, third]), 'redis-server 03:04:05')
+  assert.equal(traceLabel(first, [first, second]), 'redis-server 20250102_030405')
+  const twin = { ...first, path: 'elsewhere' }
+  assert.equal(traceLabel(twin, [first, twin]), 'elsewhere')
+  assert.equal(traceLabel(trace('before', 'x'), []), 'before')
+  assert.equal(traceLabel(undefined, []), '')
+})
+
 test('a chart shows what the rows are sorted by, never numbers that are names', () => {
   const columns = ['id', 'function', 'start', 'duration']
   const rows = [
@@ -597,7 +612,6 @@ test('a chart shows what the rows are sorted by, never numbers that are names', 
   assert.deepEqual(chartFor(columns, rows, 'start'), { kind: 'bars', label: 1, values: [2] })
   assert.equal(chartFor(columns, rows, 'none'), null)
   assert.equal(chartFor(['id', 'function'], [[1, 'a'], [2, 'b']]), null)
-  assert.equal(brief('session_20250102_030405'), '20250102_030405')
 })
 
 test('colours are those of the name, and text is readable on each', () => {

@@ -58,6 +58,8 @@ checks.flames_and_latencies = async () => {
     const box = await sight.box('.flame canvas')
     await sight.page.mouse.click(box.x + 20, box.y + 10)
     assert.match(await sight.text('.flame .line'), /–.*self/, mode)
+    const thread = await sight.page.$eval('.flame select', choice => choice.value)
+    assert.equal(thread !== '-1', mode !== 'callers', `${mode}: of one thread, which is named`)
   }
   const { functions } = await served.ask('search?text=new_word&limit=5')
   const fn = functions.find(one => one.name === 'new_word')
@@ -116,7 +118,7 @@ checks.a_comparison = async () => {
   await sight.until('.compare .line', 'before')
   const { rows: flame, total } = await served.ask('compare/flame?trace=0&with=1')
   liesWithin(flame, total)
-  assert.match(await sight.text('.compare .bar'), /before:\s*\d{8}_\d{6}/)
+  assert.match(await sight.text('.compare .bar'), /before:\s*tour \d\d:\d\d:\d\d[^]*after:\s*orders/)
   assert.equal(await sight.page.$eval('.details', panel => panel.hidden), true, 'nothing is selected')
   await sight.page.focus('.compare canvas')
   await sight.press('ArrowRight')
