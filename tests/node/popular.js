@@ -276,6 +276,41 @@ _ctypes.dlclose(lib._handle)`]);
     return null;
   },
 
+  /* Where a library was, another one may be now. */
+  replaced_module() {
+    if (!has('cc'))
+      return 'no C compiler is installed';
+    const file = (name) => path.join(folder, name);
+    fs.writeFileSync(file('first.c'), 'int only_first(void) { return 1; }\n');
+    fs.writeFileSync(file('second.c'), 'int other(void) { return 2; } int only_second(void) { return 3; }\n');
+    fs.writeFileSync(file('replaces.c'), `#include <dlfcn.h>
+      __attribute__((noinline)) void look(int n) { for (volatile int i = n; i < 9; i++) __asm__ volatile(""); }
+      int main(int count, char **names) {
+        for (int i = 1; i < count; i++) {
+          void *library = dlopen(names[i], RTLD_NOW | RTLD_GLOBAL);
+          if (!library) return 1;
+          look(i);
+          dlclose(library);
+        }
+        return 0;
+      }`);
+    for (const name of ['first', 'second'])
+      assert.equal(spawnSync('cc', ['-shared', '-fPIC', file(`${name}.c`), '-o', file(`${name}.so`)]).status, 0);
+    const made = spawnSync('cc', ['-O1', file('replaces.c'), '-o', file('replaces'), '-ldl'], {encoding: 'utf8'});
+    assert.equal(made.status, 0, made.stderr);
+    const {out, err} = run('replaced_module', `
+      const bases = new Set(), place = (name) => String(Module.findGlobalExportByName(name) !== null);
+      Interceptor.attach(Process.mainModule.getSymbolByName('look'), {onEnter() {
+        console.log(place('only_first'), place('only_second'));
+        bases.add(String(Process.getModuleByName(bases.size ? 'second.so' : 'first.so').base));
+        console.log(bases.size);
+      }});`, [file('replaces'), file('first.so'), file('second.so')]);
+    if (out.endsWith('2\n'))
+      return 'the second library is loaded elsewhere';
+    assert.equal(out, 'true false\n1\nfalse true\n1\n', err);
+    return null;
+  },
+
   /* More threads than can wait at once: each call has its callback all the same. */
   many_threads() {
     if (!has('cc'))

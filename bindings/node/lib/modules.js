@@ -8,7 +8,8 @@ const {toBigInt} = require('./int64');
 const {readElf} = require('./elf');
 
 const FLAG = {FUNCTION: 1, GLOBAL: 2, WEAK: 4, IFUNC: 8, UNDEFINED: 16, TLS: 32, OLD: 64};
-const ELF = 0x7f454c46;
+const ELF = '\x7fELF';
+const HEAD = 1024; /* bytes: they have what tells files apart, tables of segments and the build-id */
 /* Of the dynamic linker are only a few names that others do not have too. */
 const LINKER = /^ld[-.].*|^ld-linux|^ld-musl/;
 
@@ -16,7 +17,7 @@ const LINKER = /^ld[-.].*|^ld-linux|^ld-musl/;
 class Modules {
   #session;
   #Module;
-  #lists = new Map(); /* base and list: symbols */
+  #lists = new Map(); /* base and list: {symbols, head} */
   #byExport = new WeakMap(); /* list of exports: Map of names to symbols */
   #known = null;
 
@@ -70,14 +71,24 @@ class Modules {
     return this.#search(({base, size}) => at >= base && at < base + BigInt(size));
   }
 
+  /* Another module may have been loaded where one was. */
   symbols(base, list) {
-    const key = `${base} ${list}`;
-    let symbols = this.#lists.get(key);
-    if (!symbols) {
-      symbols = this.#session.target.symbols(base, list);
-      this.#lists.set(key, symbols);
+    const key = `${base} ${list}`, head = this.#headOf(base);
+    let known = this.#lists.get(key);
+    if (known?.head !== head) {
+      known = {head, symbols: this.#session.target.symbols(base, list)};
+      this.#lists.set(key, known);
     }
-    return symbols;
+    return known.symbols;
+  }
+
+  /* What a module begins with; '': nothing is there. */
+  #headOf(base) {
+    try {
+      return this.#session.memory.read(base, HEAD).toString('latin1');
+    } catch {
+      return '';
+    }
   }
 
   /* An export by name: of several versions the one that programs are linked with now. */
@@ -96,16 +107,8 @@ class Modules {
 
   /* What the linker would bind a name to: the first module that defines it, the program first. */
   findGlobal(name) {
-    const known = this.#known?.filter((module) => this.#isThere(module)); /* some may be unloaded */
+    const known = this.#known?.filter(({base}) => this.#headOf(base).startsWith(ELF)); /* some may be unloaded */
     return (known && this.#findIn(known, name)) ?? this.#findIn(this.refresh(), name);
-  }
-
-  #isThere({base}) {
-    try {
-      return this.#session.memory.read(base, 4).readUInt32BE(0) === ELF;
-    } catch {
-      return false;
-    }
   }
 
   #findIn(known, name) {
