@@ -349,6 +349,16 @@ _ctypes.dlclose(lib._handle)`]);
     assert.match(out, /round 2/);
     assert.match(err, /took longer than Script\.timeout: the thread went on/);
     assert.match(err, /contrail: [23] callbacks took longer than Script\.timeout\n/);
+    const ended = run('late_exit', `
+      Script.timeout = 20;
+      let calls = 0;
+      Interceptor.attach(Process.mainModule.getSymbolByName('price'), {onEnter() {
+        for (const end = Date.now() + 100; Date.now() < end;);
+        if (++calls === 3)
+          process.exit(5);
+      }});`, [sample, '9']);
+    assert.match(ended.err, /contrail: \d+ callbacks took longer than Script\.timeout\n/);
+    assert.equal(ended.status, 5);
   },
 
   /* A script may end Node at any moment: nothing is left in the process. */

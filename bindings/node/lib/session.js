@@ -221,6 +221,7 @@ class Session extends EventEmitter {
   leaveAtExit() {
     open.delete(this);
     this.isDetached = true;
+    this.guard(() => this.#sayMissed());
     try {
       this.target.close(true);
     } catch { /* the process has gone */ }
