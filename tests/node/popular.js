@@ -460,10 +460,20 @@ _ctypes.dlclose(lib._handle)`]);
       Interceptor.attach(Process.mainModule.getSymbolByName('step'), {
         onEnter(args) { console.log('step ' + args[0].toInt32()); }});`);
     const {status, stdout, stderr} = spawnSync('bash', ['-c', 'set -o pipefail; "$@" | head -1', 'bash', contrail,
-      'script', '--timeout', '30s', file, '--', sample, '300', '1'], {encoding: 'utf8', timeout: DEADLINE});
+      'script', '--timeout', '30s', file, '--', sample, '100000', '1'], {encoding: 'utf8', timeout: DEADLINE});
     assert.match(stdout, /^round 0: .*\n$/);
     assert.equal(stderr, '');
     assert.equal(status, 128 + os.constants.signals.SIGPIPE);
+  },
+
+  /* Where nothing can be written, that is said, once. */
+  full_disk() {
+    const full = fs.openSync('/dev/full', 'w');
+    const {status, err} = run('full_disk', 'console.log("one"); console.log("two");', ['sleep', '0.3'],
+      {stdio: ['ignore', full, 'pipe']});
+    fs.closeSync(full);
+    assert.match(err, /^contrail: what the script prints cannot be written: .*ENOSPC.*\n$/);
+    assert.equal(status, 1);
   },
 
   /* What Node changes of its own is not the program's. */

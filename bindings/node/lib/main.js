@@ -134,9 +134,16 @@ async function run(session, {file, command}) {
         process.exit(code);
       session.detach();
     });
-  /* Nobody reads what the script prints any more: it ends. */
-  process.stdout.on('error', () => session.detach());
-  process.stderr.on('error', () => session.detach());
+  /* What the script prints gets nowhere any more: it ends. That nobody reads it is no failure. */
+  const end = (error) => {
+    if (error.code !== 'EPIPE' && !session.isDetached) {
+      say(`what the script prints cannot be written: ${error.message}`);
+      code = FAILED;
+    }
+    session.detach();
+  };
+  process.stdout.on('error', end);
+  process.stderr.on('error', end);
   /* Timers and promises of the script: it goes on. */
   process.on('uncaughtException', (error) => session.messages.error(error));
   process.on('unhandledRejection', (error) => session.messages.error(error));
