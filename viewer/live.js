@@ -4,7 +4,7 @@ import { cancelled } from './api.js'
 import { button, el, fill } from './dom.js'
 import { count, duration, plural, short } from './format.js'
 
-const EVERY = 500 // milliseconds between two looks at the trace
+const EVERY = 500 // milliseconds between two looks at the trace, at least
 const STATUS_EVERY = 2000
 
 /**
@@ -62,6 +62,7 @@ export class Live {
     this.source = null
     this.timer = this.poll = /** @type {any} */ (0)
     this.end = 0
+    this.looked = -EVERY // when the trace was last looked at
   }
 
   buttons () {
@@ -140,10 +141,15 @@ export class Live {
   /** Looks at what has grown, not more often than it can be shown. */
   soon () {
     if (this.timer) return
-    this.timer = setTimeout(async () => {
-      await this.refresh()
-      this.timer = 0
-    }, EVERY)
+    const wait = EVERY - (performance.now() - this.looked)
+    this.timer = setTimeout(
+      async () => {
+        this.looked = performance.now()
+        await this.refresh()
+        this.timer = 0
+      },
+      Math.max(0, wait)
+    )
   }
 
   /** @param {Told} told */
