@@ -4,7 +4,7 @@ import { cancelled } from './api.js'
 import { colourOf } from './colours.js'
 import { button, el, facts, fill } from './dom.js'
 import { count, duration, moment, percent, plural } from './format.js'
-import { momentsOf, shortened } from './moments.js'
+import { lossesTitle, momentsOf, shortened, unlisted } from './moments.js'
 import { scopeOf, threadChoice } from './scope.js'
 import { differs } from './store.js'
 import { rangeOf, within } from './tracks.js'
@@ -113,12 +113,13 @@ export class Details {
         el('ul', { class: 'plain moments' }, ...all.slice(0, MOST).map(item)),
         all.length > MOST && el('p', { class: 'muted' }, `The first ${count(MOST)} are listed.`)
       )
-    const lost = info().losses.length
+    const rest = unlisted(info())
     return el(
       'div',
       {},
       list('Moments', others),
-      list(lost > losses.length ? `The largest of ${count(lost)} losses` : 'Losses', losses)
+      list(lossesTitle(info(), losses.length), losses),
+      rest && el('p', { class: 'muted' }, rest)
     )
   }
 

@@ -59,3 +59,14 @@ export function shortened (moments) {
   const largest = new Set([...losses].sort((a, b) => (b.lost ?? 0) - (a.lost ?? 0)).slice(0, MOST_LOSSES))
   return { others: moments.filter(one => one.lost === undefined), losses: losses.filter(one => largest.has(one)) }
 }
+
+/** The heading of a list of so many losses. The server names a bounded number of them: `cut`, if it has more of
+ * something. @param {import('./types.js').Info} info @param {number} listed */
+export function lossesTitle ({ losses, cut }, listed) {
+  if (losses.length <= listed) return 'Losses'
+  return `The largest of ${cut ? 'the first ' : ''}${plural(losses.length, 'loss', 'losses')}`
+}
+
+/** What the page says when the server's lists have an end. @param {import('./types.js').Info} info */
+export const unlisted = ({ cut }) =>
+  cut ? 'There are more threads, marks, windows, signals or losses than the page lists. SQL has all.' : ''

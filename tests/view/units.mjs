@@ -12,7 +12,7 @@ import { COLOURS, colourOf, LEVELS, palette, rgb } from '../../viewer/colours.js
 import { boxAt, boxes, neighbour } from '../../viewer/flames.js'
 import { duration, moment, short, step, tick, traceLabel, whole } from '../../viewer/format.js'
 import { bucketRange, cropped, heatAt, heatBoxes, steps } from '../../viewer/heat.js'
-import { momentsOf, near, shortened } from '../../viewer/moments.js'
+import { lossesTitle, momentsOf, near, shortened, unlisted } from '../../viewer/moments.js'
 import { cellAt, firstAfter, fitted, paint, raster, STRIDE } from '../../viewer/paint.js'
 import { DEFAULTS, parse, serialize, Store } from '../../viewer/store.js'
 import { heightOf, layout, rangeOf, visible, within, zoomed } from '../../viewer/tracks.js'
@@ -584,6 +584,12 @@ test('flags are told by time, the shortest of those that are near first', () => 
     lists.losses.map(one => one.lost),
     [49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38]
   )
+  const title = (/** @type {any} */ one, /** @type {number} */ listed) => lossesTitle(one, listed)
+  assert.equal(title({ losses: many, cut: false }, 50), 'Losses')
+  assert.equal(title({ losses: many, cut: false }, 12), 'The largest of 50 losses')
+  assert.equal(title({ losses: many, cut: true }, 12), 'The largest of the first 50 losses') // there may be larger ones
+  assert.equal(unlisted(/** @type {any} */ ({ cut: false })), '')
+  assert.match(unlisted(/** @type {any} */ ({ cut: true })), /more threads, marks, windows, signals or losses/)
 })
 
 test('traces are named by their program and time, with more where these are equal', () => {
