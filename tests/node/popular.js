@@ -373,6 +373,8 @@ _ctypes.dlclose(lib._handle)`]);
             process.exit(5);
         }});
         Interceptor.attach(${price}, {onEnter() { walk(3); }});`,
+      exit_last: `Interceptor.attach(${price}, {onEnter() {}}); setTimeout(() => Contrail.detach(), 100);
+        rpc.exports.dispose = () => process.exit(5);`,
     };
     const child = spawn(sample, ['1000000', '1'], {stdio: ['ignore', 'pipe', 'inherit']});
     await once(child.stdout, 'data');

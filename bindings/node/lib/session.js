@@ -232,7 +232,6 @@ class Session extends EventEmitter {
       return;
     this.isDetached = true;
     const close = () => {
-      open.delete(this);
       this.guard(() => this.api.rpc.exports.dispose?.());
       this.#sayMissed();
       try {
@@ -240,6 +239,7 @@ class Session extends EventEmitter {
       } catch (error) {
         this.warn(error.message);
       }
+      open.delete(this); /* only now: what runs before may end Node */
       this.emit('detached', reason, exitStatus);
     };
     if (this.target.isIdle)
