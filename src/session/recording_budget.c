@@ -262,8 +262,9 @@ static void *run(void *arg) {
     const struct sched_param first = {.sched_priority = 1};
     unsigned wait_ms = TRIAL_MS;
     /* The tracer inherits it: where processors are busy, a stopped process must not wait for its turn. Often not
-     * allowed. */
-    (void)pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
+     * allowed. A priority that the recorder was started with stays: its program has it too. */
+    if (sched_getscheduler(0) == SCHED_OTHER)
+        (void)pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
     pthread_mutex_lock(&g->mutex);
     while (!g->stop) {
         struct timespec end;
