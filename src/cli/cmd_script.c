@@ -168,7 +168,7 @@ const struct ct_command ct_command_script = {
         "interpreter in it: its threads wait while a callback runs, for at most --timeout, and go on when the script "
         "or Node dies.\n\n"
         "FILE is JavaScript (.js, .cjs), a module (.mjs: import, await) or TypeScript (.ts: with Node 22.18, or with "
-        "npm's typescript beside it).\n\n"
+        "npm's typescript beside it); - is standard input.\n\n"
         "A program that is started waits until the script has been read, and does not begin when that fails. The "
         "script runs for as long as the process does; Ctrl-C leaves the process, which runs on as before. What the "
         "script prints and sends goes to standard output, errors and warnings to standard error.",

@@ -401,6 +401,18 @@ _ctypes.dlclose(lib._handle)`]);
     assert.equal(status, 0);
   },
 
+  /* Scripts that are no files. */
+  pipes() {
+    const script = (words, input) => spawnSync('bash', ['-c', words, 'bash', contrail, sample],
+      {encoding: 'utf8', input, timeout: DEADLINE}).stdout;
+    assert.match(script('"$1" script - -- "$2" 1', 'console.log("from stdin " + Process.mainModule.name);'),
+      /^from stdin sample\nround 0/);
+    assert.match(script('"$1" script - -- "$2" 1', 'import fs from "node:fs"; console.log("module " + ptr(5));'),
+      /^module 0x5\nround 0/);
+    assert.match(script(`"$1" script <(echo 'const module = 6; console.log(module * 7);') -- "$2" 1`),
+      /^42\nround 0/);
+  },
+
   typescript() {
     const text = `interface Seen { count: number }
       const seen: Seen = {count: 1};

@@ -171,7 +171,7 @@ function main() {
     say('main.js is run by `contrail script`');
     process.exit(USAGE);
   }
-  if (!fs.existsSync(options.file)) {
+  if (options.file !== '-' && !fs.existsSync(options.file)) {
     say(`there is no script ${options.file}`);
     process.exit(FAILED);
   }

@@ -24,17 +24,16 @@ function setGlobals(api) {
     Object.defineProperty(globalThis, name, {configurable: true, writable: true, value});
 }
 
+const STDIN = '/dev/stdin';
 const OF_MODULES = ['exports', 'require', 'module', '__filename', '__dirname'];
 
 /* A script may declare names that Node's modules have: `const module = Process.getModuleByName(...)`. Such a one runs
- * without those. Null: there are none. */
-function withoutNames(file) {
-  const source = fs.readFileSync(file, 'utf8');
+ * without those: {run, names}; null: it is no script of CommonJS. */
+function compile(source, file) {
   let names = OF_MODULES;
   for (;;) {
     try {
-      const run = vm.compileFunction(source, names, {filename: file});
-      return names.length === OF_MODULES.length ? null : {run, names};
+      return {run: vm.compileFunction(source, names, {filename: file}), names};
     } catch (error) {
       const taken = /Identifier '(\w+)' has already been declared/.exec(error.message)?.[1];
       if (!names.includes(taken))
@@ -71,33 +70,43 @@ function loadTyped(file) {
   return module.exports;
 }
 
+/* From a pipe: `contrail script - ...`, or <(...) of a shell. */
+function runText(source, file) {
+  const compiled = compile(source, file);
+  return compiled ? runWithout(compiled, file)
+    : import(`data:text/javascript,${encodeURIComponent(`${source}\n//# sourceURL=${file}`)}`);
+}
+
 /* What frida-compile makes of modules: a list of them in one file. */
-function refuseBundle(file) {
-  const start = Buffer.alloc(8), fd = fs.openSync(file);
-  fs.readSync(fd, start);
-  fs.closeSync(fd);
-  if (start.toString().startsWith('\u{1F4E6}'))
+function refuseBundle(source, file) {
+  if (source.startsWith('\u{1F4E6}'))
     throw new Error(`${file} is a bundle of modules for another tool: run its source, or bundle with esbuild ` +
       '--platform=node');
 }
 
-/* Loads the script into a session; it is a module like any other of Node: .js and .cjs, .mjs, .ts. */
+/* Loads the script into a session; it is a module like any other of Node: .js and .cjs, .mjs, .ts. `-` is standard
+ * input. */
 async function runScript(session, file) {
-  const full = path.resolve(file);
-  if (!fs.existsSync(full))
+  const full = file === '-' ? STDIN : path.resolve(file);
+  const place = full === STDIN ? 0 : full; /* which may be a socket: those cannot be opened */
+  const status = place === 0 ? fs.fstatSync(0) : fs.statSync(full, {throwIfNoEntry: false});
+  if (!status)
     throw new Error(`there is no script ${file}`);
-  if (!fs.statSync(full).isFile())
-    throw new Error(`${file} is no file`);
-  refuseBundle(full);
+  if (status.isDirectory())
+    throw new Error(`${file} is a directory`);
+  const source = fs.readFileSync(place, 'utf8');
+  refuseBundle(source, file);
   session.api.Script.fileName = full;
   setGlobals(session.api);
+  if (place === 0 || !status.isFile())
+    return runText(source, full);
   if (full.endsWith('.mjs'))
     return import(pathToFileURL(full).href);
   if (/\.[cm]?ts$/.test(full) && !process.features.typescript)
     return loadTyped(full);
-  const special = full.endsWith('.js') ? withoutNames(full) : null;
-  if (special)
-    return runWithout(special, full);
+  const compiled = full.endsWith('.js') ? compile(source, full) : null;
+  if (compiled && compiled.names.length !== OF_MODULES.length)
+    return runWithout(compiled, full);
   try {
     return require(full);
   } catch (error) {
