@@ -45,11 +45,13 @@ make_root() {
     done
     rm -rf root/usr/share/{doc,man,locale,info} # a third of it
     ln -sf mawk root/usr/bin/awk
+    ln -sf gcc root/usr/bin/cc
     ln -sf gdb root/usr/bin/gdb-multiarch
     echo 'root:x:0:0:root:/root:/bin/bash' >root/etc/passwd
     echo 'nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin' >>root/etc/passwd
     printf 'root:x:0:\nnogroup:x:65534:\n' >root/etc/group
     echo '127.0.0.1 localhost guest' >root/etc/hosts
+    echo guest >root/etc/hostname
     chmod 1777 root/tmp root/var/tmp
     rm -f root.ext4
     mke2fs -q -t ext4 -O ^has_journal -E lazy_itable_init=1 -d root root.ext4 1400M

@@ -29,7 +29,7 @@ import threading
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
 GUEST = PROJECT / "build-arm64" / "guest"
-SOURCES = ["abi", "docs", "examples", "include", "meson.build", "proto", "scripts", "src", "tests"]
+SOURCES = ["abi", "bindings", "docs", "examples", "include", "meson.build", "proto", "scripts", "src", "tests"]
 NOT_NEEDED = (".o", ".a", ".ninja", ".d")
 BOOT_LIMIT = 300
 CPU = "max,pauth-impdef=on,sve=off"  # see scripts/arm64-user.sh
@@ -227,7 +227,7 @@ def prebuild(tree, tests):
 
 def run_tests(tree, tests, options):
     """The results of the tests, in their order; a log for count_tests.py when one is wanted."""
-    options.environment = {**prebuild(tree, tests), **options.environment}
+    options.environment = {**prebuild(tree, tests), "CONTRAIL_TEST_SLOW": "8", **options.environment}
     for test in tests:  # an emulated machine is slow
         test["timeout"] *= 4
     with tempfile.TemporaryDirectory(dir=GUEST) as directory:

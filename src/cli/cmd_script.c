@@ -43,7 +43,8 @@ static bool find_package(struct package *p) {
         ct_own_file(p->addon, p->program, CT_NODE_PACKAGE "/contrail.node"))
         return true;
     return ct_own_file(p->addon, p->program, "../../bindings/node/contrail.node") &&
-           ct_own_file(p->main, p->program, "../../../bindings/node/lib/main.js");
+           (ct_own_file(p->main, p->program, "../../../bindings/node/lib/main.js") ||
+            ct_own_file(p->main, p->program, "../../../../bindings/node/lib/main.js")); /* build-arm64/tree */
 }
 
 /* `-p PID`, `-pPID`, `--pid PID` or `--pid=PID` after the file: the number of words, 0: it is none of them. */

@@ -5,6 +5,7 @@
 #include "drain/clock.h"
 #include "inject/eject_internal.h"
 #include "inject/inject_memory.h"
+#include "inject/redirect.h"
 #include "remote/namespace.h"
 #include <contrail/status.h>
 #include <stddef.h>
@@ -58,6 +59,9 @@ static int send_out(struct ct_ejection *e, size_t i, bool *busy) {
         status = ct_remote_read(e->remote, MEMBER(e, inside));
     *busy |= inside != 0;
     if (status || pc == ct_registers_pc(&regs))
+        return status;
+    status = ct_inject_redirect(e->remote, &regs, ct_registers_block(&regs));
+    if (status)
         return status;
     ct_registers_set_pc(&regs, pc);
     return ct_remote_set_regs(e->remote, i, &regs);

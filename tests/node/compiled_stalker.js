@@ -22,6 +22,7 @@ static void on_destroy(gpointer data) {
 }
 
 /* Counts calls of step(n) with n > 1 inline. */
+#if defined(__x86_64__)
 static void count_inline(GumX86Writer *w, guint64 *counter) {
   const gpointer small = &begun;
   gum_x86_writer_put_pushfx(w);
@@ -41,6 +42,29 @@ static void count_inline(GumX86Writer *w, guint64 *counter) {
   gum_x86_writer_put_popfx(w);
   gum_x86_writer_put_nop_padding(w, 3);
 }
+#else
+static void count_inline(GumArm64Writer *w, guint64 *counter) {
+  const gpointer small = &begun;
+  gum_arm64_writer_put_push_reg_reg(w, ARM64_REG_X9, ARM64_REG_X10);
+  gum_arm64_writer_put_push_reg_reg(w, ARM64_REG_X11, ARM64_REG_X12);
+  gum_arm64_writer_put_mov_reg_nzcv(w, ARM64_REG_X9);
+  gum_arm64_writer_put_cmp_reg_imm(w, ARM64_REG_W0, 1);
+  gum_arm64_writer_put_b_cond_label(w, ARM64_CC_LE, small);
+  gum_arm64_writer_put_cbz_reg_label(w, ARM64_REG_W0, small);
+  gum_arm64_writer_put_tbnz_reg_imm_label(w, ARM64_REG_W0, 31, small);
+  gum_arm64_writer_put_ldr_reg_address(w, ARM64_REG_X10, (GumAddress)counter);
+  gum_arm64_writer_put_ldr_reg_reg(w, ARM64_REG_X11, ARM64_REG_X10);
+  gum_arm64_writer_put_add_reg_reg_imm(w, ARM64_REG_X11, ARM64_REG_X11, 301);
+  gum_arm64_writer_put_mov_reg_reg(w, ARM64_REG_X12, ARM64_REG_X11);
+  gum_arm64_writer_put_sub_reg_reg_imm(w, ARM64_REG_X12, ARM64_REG_X12, 300);
+  gum_arm64_writer_put_str_reg_reg_offset(w, ARM64_REG_X12, ARM64_REG_X10, 0);
+  gum_arm64_writer_put_label(w, small);
+  gum_arm64_writer_put_mov_nzcv_reg(w, ARM64_REG_X9);
+  gum_arm64_writer_put_pop_reg_reg(w, ARM64_REG_X11, ARM64_REG_X12);
+  gum_arm64_writer_put_pop_reg_reg(w, ARM64_REG_X9, ARM64_REG_X10);
+  gum_arm64_writer_put_nop(w);
+}
+#endif
 
 void transform(GumStalkerIterator *iterator, GumStalkerOutput *output, gpointer user_data) {
   guint64 *words = user_data;
@@ -51,7 +75,7 @@ void transform(GumStalkerIterator *iterator, GumStalkerOutput *output, gpointer 
   while (gum_stalker_iterator_next(iterator, &insn)) {
     if (insn->address == (guint64)step) {
       gum_stalker_iterator_put_callout(iterator, on_step, words, on_destroy);
-      count_inline(output->writer.x86, &words[1]);
+      count_inline(output->writer.instance, &words[1]);
     }
     gum_stalker_iterator_keep(iterator);
   }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,8 @@ static const int signals[] = {SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV}
 enum { SIGNALS = sizeof signals / sizeof *signals };
 
 /* ---- faults, each an instruction whose length a script knows ---- */
+
+#ifdef __x86_64__
 
 KEEP int read_at(const void *at) {
     int value = 7;
@@ -53,6 +56,42 @@ KEEP double half(const double *at) {
     __asm__ volatile("addsd (%%rcx), %0" : "+x"(value) : "c"(at)); /* 4 bytes */
     return value / 2;
 }
+
+#else
+
+KEEP int read_at(const void *at) {
+    register long value __asm__("x0") = 7;
+    __asm__ volatile("ldr w0, [%1]" : "+r"(value) : "r"(at));
+    return (int)value;
+}
+
+KEEP void write_at(void *at) {
+    __asm__ volatile("str %w0, [%1]" : : "r"(5), "r"(at) : "memory");
+}
+
+/* Division has no fault: the signal is sent. */
+KEEP int divide(int by) {
+    register long pid __asm__("x0") = getpid(), tid __asm__("x1") = syscall(SYS_gettid);
+    register long signal __asm__("x2") = SIGFPE, number __asm__("x8") = SYS_tgkill;
+    __asm__ volatile("svc #0" : "+r"(pid) : "r"(tid), "r"(signal), "r"(number) : "memory");
+    return (int)pid + by;
+}
+
+KEEP void use_nothing(void) {
+    __asm__ volatile(".inst 0");
+}
+
+KEEP void stop_here(void) {
+    __asm__ volatile("brk #0");
+}
+
+KEEP double half(const double *at) {
+    double value = 3;
+    __asm__ volatile("ldr %d0, [%1]" : "+w"(value) : "r"(at));
+    return value / 2;
+}
+
+#endif
 
 static char *beyond_the_end; /* of a file: SIGBUS */
 

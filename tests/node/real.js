@@ -10,7 +10,7 @@ const os = require('node:os');
 const path = require('node:path');
 
 const [contrail, addon, sample, examples, ...only] = process.argv.slice(2);
-const DEADLINE = 60000;
+const DEADLINE = 60000 * Number(process.env.CONTRAIL_TEST_SLOW ?? 1); /* an emulated machine is slow */
 /* CONTRAIL_TEST_LONG: make check-all. */
 const KILLS = process.env.CONTRAIL_TEST_LONG ? 200 : 4;
 const PATIENT = ['--timeout', '30s']; /* machines are slow at times, and threads wait for scripts */

@@ -105,8 +105,11 @@ process.on('exit', () => {
     for (const target of [step, walk, price])
       assert.ok(seen.targets.has(target.toString()), `${target} of ${[...seen.targets]}`);
   });
-  check('probes', () =>
-    assert.deepEqual(seen.data.slice(0, 3).map(String), [1, 2, 3].map((n) => `given,${n},true`)));
+  check('probes', () => { /* a compiler may have put the first walk before the call that is followed */
+    const first = seen.data[0][1];
+    assert.ok(first === 0 || first === 1, String(first));
+    assert.deepEqual(seen.data.slice(0, 3).map(String), [0, 1, 2].map((n) => `given,${first + n},true`));
+  });
   check('callouts behind labels', () => {
     assert.ok(seen.blocks > 5);
     assert.deepEqual(seen.callouts.slice(0, 4), [1, 1, 2, 1]);

@@ -12,7 +12,7 @@ const os = require('node:os');
 const path = require('node:path');
 
 const [contrail, programs, contained, ...only] = process.argv.slice(2);
-const DEADLINE = 120000;
+const DEADLINE = 120000 * Number(process.env.CONTRAIL_TEST_SLOW ?? 1); /* an emulated machine is slow */
 const PATIENT = ['--timeout', '30s'];
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'contrail-'));
 process.on('exit', () => fs.rmSync(folder, {recursive: true, force: true}));

@@ -51,6 +51,7 @@ static const struct field call_fields[] = {
     {"result_high", offsetof(struct ct_script_call, result_high)},
     {"real", offsetof(struct ct_script_call, real)},
     {"real_high", offsetof(struct ct_script_call, real_high)},
+    {"more_reals", offsetof(struct ct_script_call, more_reals)},
     {"error", offsetof(struct ct_script_call, error)},
     {"fault", offsetof(struct ct_script_call, fault)},
 };

@@ -12,8 +12,11 @@ const {pointerOf} = require('./types');
 const INCLUDE = path.join(path.dirname(__dirname), 'include');
 const COMPILERS = ['cc', 'gcc', 'clang'];
 const OPTIONS = ['-c', '-O2', '-std=gnu11', '-ffreestanding', '-fno-stack-protector', '-fno-asynchronous-unwind-tables',
-  '-fno-pic', '-fno-pie', '-fno-common', '-fno-tree-loop-distribute-patterns', '-fcf-protection=none', '-w'];
-const OF_ARCH = {x64: ['-mcmodel=large', '-mno-red-zone'], arm64: ['-mcmodel=large', '-mno-outline-atomics']};
+  '-fno-pic', '-fno-pie', '-fno-common', '-fno-tree-loop-distribute-patterns', '-w'];
+const OF_ARCH = {
+  x64: ['-mcmodel=large', '-mno-red-zone', '-fcf-protection=none'],
+  arm64: ['-mcmodel=large', '-mno-outline-atomics'],
+};
 
 /* A function of a listener gets one structure where the target passes two. */
 function wrappers(source) {

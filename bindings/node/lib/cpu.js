@@ -8,6 +8,7 @@ const {pointerOf} = require('./types');
 
 /* Kinds of requests (KIND in target.js) that are made when a function is entered. */
 const ENTRIES = [1, 3, 5];
+const VECTORS = 32, VECTOR_BYTES = 16; /* of arm64 */
 const X64 = ['rax', 'rcx', 'rdx', 'rbx', 'rsp', 'rbp', 'rsi', 'rdi', 'r8', 'r9', 'r10', 'r11', 'r12', 'r13',
   'r14', 'r15'];
 
@@ -89,8 +90,31 @@ class Registers {
   }
 }
 
+/* Vector registers of arm64: q0 (an ArrayBuffer), d0 and s0 (numbers), and so on. `access(context)` has their bytes.
+ * What is written to d0 or s0 clears the rest of q0, as the machine does. */
+function defineVectors(prototype, access) {
+  const views = {
+    q: {get: (bytes) => bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + VECTOR_BYTES),
+      put: (bytes, value) => bytes.set(Buffer.from(value).subarray(0, VECTOR_BYTES))},
+    d: {get: (bytes) => bytes.readDoubleLE(0), put: (bytes, value) => bytes.writeDoubleLE(value)},
+    s: {get: (bytes) => bytes.readFloatLE(0), put: (bytes, value) => bytes.writeFloatLE(value)},
+  };
+  for (let n = 0; n < VECTORS; n++)
+    for (const [letter, {get, put}] of Object.entries(views))
+      Object.defineProperty(prototype, letter + n, {
+        get() {
+          return get(access(this).read(n));
+        },
+        set(value) {
+          const bytes = Buffer.alloc(VECTOR_BYTES);
+          put(bytes, value);
+          access(this).write(n, bytes);
+        },
+      });
+}
+
 /* this.context: a property for each register. */
-function makeContextClass(arch, NativePointer) {
+function makeContextClass(arch, NativePointer, target) {
   class CpuContext {
     #registers;
 
@@ -117,6 +141,11 @@ function makeContextClass(arch, NativePointer) {
     }
 
     static {
+      if (arch === 'arm64')
+        defineVectors(CpuContext.prototype, (context) => ({
+          read: (n) => target.readVector(context.#registers.request, n),
+          write: (n, bytes) => target.writeVector(context.#registers.request, n, bytes),
+        }));
       for (const name of Object.keys(MACHINES[arch].registers))
         Object.defineProperty(CpuContext.prototype, name, {
           enumerable: true,

@@ -50,7 +50,7 @@ class Session extends EventEmitter {
     this.arch = target.arch;
     this.memory = new PagedMemory(target);
     this.NativePointer = makePointerClass(this.memory);
-    this.CpuContext = makeContextClass(this.arch, this.NativePointer);
+    this.CpuContext = makeContextClass(this.arch, this.NativePointer, target);
     this.interceptor = new Interceptor(this);
     this.stalker = new Stalker(this);
     this.errno = new Errno(this);

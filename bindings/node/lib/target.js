@@ -275,7 +275,7 @@ class Target {
     this.#native.run(this.#handle, this.waiting?.bytes ?? null, work.bytes);
     return {
       general: [work.u64('result'), work.u64('result_high')],
-      vector: [work.u64('real'), work.u64('real_high')],
+      vector: [work.u64('real'), work.u64('real_high'), work.u64('more_reals'), work.u64('more_reals', 1)],
       error: work.i32('error'),
       fault: work.i32('fault'),
     };

@@ -21,6 +21,8 @@ function makeIteratorClass(Forms, jumps) {
     #session;
     #insns;
     #at = -1;
+    #mnemonic = '';
+    #exclusive = false;
     #edits = [];
     #code;
     #labels = new Map();
@@ -33,9 +35,10 @@ function makeIteratorClass(Forms, jumps) {
       this.#insns = insns;
     }
 
-    /* 'open': memory may be accessed freely here; 'exclusive': between a load-exclusive and its store. */
+    /* 'open': memory may be accessed freely here; 'exclusive': between a load-exclusive and its store (arm64), where
+     * anything that is inserted may make the store fail for ever. */
     get memoryAccess() {
-      return 'open';
+      return this.#exclusive ? 'exclusive' : 'open';
     }
 
     next() {
@@ -44,8 +47,14 @@ function makeIteratorClass(Forms, jumps) {
       if (this.#at >= this.#insns.length)
         return null;
       const insn = this.#insns[this.#at];
-      return decodeInstruction(this.#session.arch, insn.getBytes('bytes', insn.u32('length')), insn.u64('address'),
+      if (/^lda?x[rp]/.test(this.#mnemonic))
+        this.#exclusive = true;
+      else if (/^(stl?x[rp]|clrex)/.test(this.#mnemonic))
+        this.#exclusive = false;
+      const now = decodeInstruction(this.#session.arch, insn.getBytes('bytes', insn.u32('length')), insn.u64('address'),
         this.#session.NativePointer);
+      this.#mnemonic = now.mnemonic;
+      return now;
     }
 
     keep() {
@@ -135,7 +144,25 @@ const X64_JUMPS = {
     return this.putJumpTo(id, condition(jump));
   },
 };
+
+/* The opposite branch, over the next instruction: the jump. */
+function jumpOver(iterator, word, id) {
+  return iterator.putInstruction((word | 2 << 5) >>> 0).putJumpTo(id, ALWAYS);
+}
+
+const compare = (opcode) => function (name, id) {
+  const {number, bits} = a64.register(name);
+  return jumpOver(this, (bits === 64 ? 0x80000000 : 0) | opcode | number, id);
+};
+const testBit = (opcode) => function (name, bit, id) {
+  return jumpOver(this, (bit > 31 ? 0x80000000 : 0) | opcode | (bit & 31) << 19 | a64.register(name).number, id);
+};
+
 const ARM64_JUMPS = {
+  putCbzRegLabel: compare(0x35000000),
+  putCbnzRegLabel: compare(0x34000000),
+  putTbzRegImmLabel: testBit(0x37000000),
+  putTbnzRegImmLabel: testBit(0x36000000),
   putBLabel(id) {
     return this.putJumpTo(id, ALWAYS);
   },

@@ -46,6 +46,34 @@ test('variadic arguments are promoted, structures are taken apart', () => {
   assert.throws(() => new Signature('arm64', 'void', [['long', 'long', 'long']], NativePointer), /16 bytes/);
 });
 
+test('results of arm64 with up to four numbers are in registers', () => {
+  const {NativePointer} = fakeSession();
+  const four = new Signature('arm64', ['double', 'double', 'double', 'double'], [], NativePointer);
+  assert.deepEqual(four.getResult((where, i) => where === 'vector' ? bits(i + 0.5) : 0n), [0.5, 1.5, 2.5, 3.5]);
+  const two = new Signature('arm64', ['int', 'long'], [['int', 'double'], 'int'], NativePointer);
+  assert.deepEqual(two.putArguments([[1, 0.5], 3]).general, [1n, bits(0.5), 3n]);
+  assert.deepEqual(two.getResult((where, i) => where === 'general' ? [7n, 8n][i] : 0n).map(Number), [7, 8]);
+});
+
+test('registers of arm64, vectors too', () => {
+  const {target, NativeCallback} = fakeSession('arm64');
+  const seen = {};
+  const callback = new NativeCallback(function (first) {
+    Object.assign(seen, {first, d0: this.context.d0, q0: Buffer.from(this.context.q0).readDoubleLE(0),
+      x1: this.context.x1.toInt32(), fp: this.context.fp.toInt32()});
+    this.context.s1 = 0.25;
+    this.context.q2 = new Uint8Array(16).fill(7).buffer;
+    this.context.x8 = 5;
+  }, 'void', ['int']);
+  target.setVector(0, 0.75);
+  const request = target.request({kind: KIND.callback, id: Number(callback.toBigInt() & 0xffffn),
+    registers: {x0: 3n, x1: 4n}});
+  assert.deepEqual(seen, {first: 3, d0: 0.75, q0: 0.75, x1: 4, fp: 0});
+  assert.equal(target.readVector(null, 1).readFloatLE(0), 0.25);
+  assert.deepEqual([...target.readVector(null, 2)], Array(16).fill(7));
+  assert.equal(request.u64('gpr', 8), 5n);
+});
+
 test('wrong types are refused', () => {
   const {NativeFunction, ptr, NativeCallback} = fakeSession();
   assert.throws(() => new NativeFunction(ptr(1), 'int', ['strange']), /there is no type "strange"/);

@@ -131,6 +131,31 @@ test('a transform keeps, inserts and jumps over callouts', () => {
   assert.deepEqual(seen, [77]);
 });
 
+test('a transform on arm64: branches of all forms, and exclusive accesses', () => {
+  const {target, Stalker, messages} = fakeSession('arm64');
+  const access = [];
+  Stalker.follow(100, {transform(iterator) {
+    for (let instruction = iterator.next(); instruction !== null; instruction = iterator.next()) {
+      access.push([instruction.mnemonic, iterator.memoryAccess]);
+      if (instruction.mnemonic === 'ret') {
+        iterator.putCbzRegLabel('x1', 'end').putTbnzRegImmLabel('w2', 3, 'end').putBCondLabel('lo', 'end');
+        iterator.putCmpRegImm('w0', 60).putLabel('end');
+      }
+      iterator.keep();
+    }
+  }});
+  target.insns = ['207c5fc8', '00040091', '207c02c8', 'c0035fd6']
+    .map((hex, i) => insn(0x4000n + BigInt(4 * i), [...Buffer.from(hex, 'hex')]));
+  target.request({kind: KIND.transform});
+  assert.deepEqual(messages, []);
+  assert.deepEqual(access, [['ldxr', 'open'], ['add', 'exclusive'], ['stxr', 'exclusive'], ['ret', 'open']]);
+  const edits = editsOf(target.edits);
+  assert.deepEqual(edits.map(({kind}) => kind), [EDIT.keep, EDIT.keep, EDIT.keep, EDIT.bytes, EDIT.jump, EDIT.bytes,
+    EDIT.jump, EDIT.jump, EDIT.bytes, EDIT.label, EDIT.keep]);
+  assert.deepEqual([3, 5, 8].map((i) => edits[i].bytes), ['410000b5', '42001836', '1ff00071']);
+  assert.deepEqual([4, 6, 7].map((i) => edits[i].user), [16n, 16n, 3n]);
+});
+
 test('a transform that throws leaves the block as it is', () => {
   const {target, Stalker, messages} = fakeSession();
   Stalker.follow(100, {transform() {

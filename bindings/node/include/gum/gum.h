@@ -189,12 +189,35 @@ const struct ct_stalker_insn *ct_gum_next(GumStalkerIterator *iterator);
 void ct_gum_keep(GumStalkerIterator *iterator);
 void ct_gum_put_callout(GumStalkerIterator *iterator, GumStalkerCallout callout, gpointer data, GDestroyNotify destroy);
 
+/* Between a load-exclusive and its store (arm64) anything that is inserted may make the store fail for ever. `next`:
+ * the instruction that comes now; NULL: only tell. One thread translates at a time. */
+static inline GumMemoryAccess ct_gum_access(const struct ct_stalker_insn *next) {
+    static GumMemoryAccess access;
+#if defined(__aarch64__)
+    static guint64 after;
+    static guint32 word;
+    if (next != NULL) {
+        guint is_exclusive = (word & 0x3f800000) == 0x08000000 && (word & 0x80200000) != 0x00200000;
+        if (next->address != after || (word & 0xfffff0ff) == 0xd503305f || (is_exclusive && !(word & 1 << 22)))
+            access = GUM_MEMORY_ACCESS_OPEN;
+        else if (is_exclusive)
+            access = GUM_MEMORY_ACCESS_EXCLUSIVE;
+        after = next->address + 4;
+        word = *(const guint32 *)next->bytes;
+    }
+#else
+    (void)next;
+#endif
+    return access;
+}
+
 /* One thread translates at a time. */
 static inline gboolean gum_stalker_iterator_next(GumStalkerIterator *iterator, const cs_insn **insn) {
     static cs_insn now;
     const struct ct_stalker_insn *next = ct_gum_next(iterator);
     if (next == NULL)
         return FALSE;
+    ct_gum_access(next);
     now.id = next->kind;
     now.address = next->address;
     now.size = next->length;
@@ -214,7 +237,7 @@ static inline void gum_stalker_iterator_put_callout(GumStalkerIterator *iterator
 }
 static inline GumMemoryAccess gum_stalker_iterator_get_memory_access(GumStalkerIterator *iterator) {
     (void)iterator;
-    return GUM_MEMORY_ACCESS_OPEN;
+    return ct_gum_access(NULL);
 }
 
 /* Events, for onEvent. */
@@ -251,8 +274,18 @@ typedef union _GumEvent {
     GumCompileEvent compile;
 } GumEvent;
 
+/* What writers of all machines are made of. A branch's condition has the machine's number, or is taken always. */
+enum { CT_GUM_ALWAYS = 16 };
+void ct_gum_put_bytes(struct ct_script_output *self, gconstpointer bytes, gsize size);
+void ct_gum_put_count(struct ct_script_output *self, guint64 *counter);
+gint ct_gum_put_copy(struct ct_script_output *self, GumAddress address);
+void ct_gum_put_label(struct ct_script_output *self, guint64 label);
+void ct_gum_put_jump(struct ct_script_output *self, guint64 label, guint condition);
+
 #if defined(__x86_64__)
 #include <gum/arch-x86/gumx86writer.h>
+#else
+#include <gum/arch-arm64/gumarm64writer.h>
 #endif
 
 #endif

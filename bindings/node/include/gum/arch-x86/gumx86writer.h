@@ -72,13 +72,6 @@ typedef enum {
     X86_INS_JG
 } x86_insn;
 typedef enum { GUM_NO_HINT, GUM_LIKELY, GUM_UNLIKELY } GumBranchHint;
-enum { CT_GUM_ALWAYS = 16 };
-
-void ct_gum_put_bytes(GumX86Writer *self, gconstpointer bytes, gsize size);
-void ct_gum_put_count(GumX86Writer *self, guint64 *counter);
-gint ct_gum_put_copy(GumX86Writer *self, GumAddress address);
-void ct_gum_put_label(GumX86Writer *self, guint64 label);
-void ct_gum_put_jump(GumX86Writer *self, guint64 label, guint condition);
 
 /* ---- what instructions are made of ---- */
 
