@@ -124,6 +124,8 @@ void ct_script_ring(struct ct_script *s);
 struct ct_script_slot *ct_script_slot_of(struct ct_script *s, const struct ct_script_request *request, uint32_t *word);
 /* Takes a request whose parent is this slot (from 1; 0: of no work that somebody waits for). */
 bool ct_script_take(struct ct_script *s, uint32_t parent, struct ct_script_request *out);
+/* Does this thread wait for an answer? */
+bool ct_script_waits(const struct ct_script *s, int tid);
 /* It is our turn, if the request still waits. */
 bool ct_script_begin_answer(struct ct_script_slot *slot, uint32_t word);
 /* CT_ERR_TIMEOUT: its thread has gone on. */

@@ -198,14 +198,19 @@ int ct_script_follow(struct ct_script *s, const struct ct_script_request *reques
     return explain(s, status, request ? request->tid : tid);
 }
 
+/* It was asked to leave, and does so when it runs on: one that waits for our answer, not before it has that. */
+static bool is_on_its_way(struct ct_script *s, int32_t tid) {
+    return shared_of(s)->inside && !ct_script_waits(s, tid);
+}
+
 /* Until the thread is out: it may have to be asked, and to run, several times. */
 static int let_go(struct ct_script *s, int32_t tid) {
     const struct attempt a = {tid, CT_SCRIPT_STALK_UNFOLLOW};
     int status = try_once(s, &a);
     for (int tries = 0;
-         tries < LEAVE_TRIES && ((status == CT_ERR_BUSY && may_try_again(s)) || (!status && shared_of(s)->inside));
+         tries < LEAVE_TRIES && ((status == CT_ERR_BUSY && may_try_again(s)) || (!status && is_on_its_way(s, tid)));
          tries++) {
-        nap(tries);
+        nap(status ? tries : 0);
         status = try_once(s, &a);
     }
     return status == CT_ERR_NOT_FOUND ? 0

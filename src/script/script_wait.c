@@ -112,6 +112,14 @@ bool ct_script_take(struct ct_script *s, uint32_t parent, struct ct_script_reque
     return found;
 }
 
+bool ct_script_waits(const struct ct_script *s, int tid) {
+    for (uint32_t i = 0; i < CT_SCRIPT_SLOTS; i++)
+        if (CT_ASK_STATE(state_of(&s->shared->slots[i])) == CT_ASK_POSTED &&
+            ct_script_outer_tid(s, s->shared->slots[i].tid) == tid)
+            return true;
+    return false;
+}
+
 /* ---- waiting ---- */
 
 static bool has_news(const struct ct_script *s, uint32_t heard) {

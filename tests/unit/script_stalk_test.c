@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- the Stalker ---- */
@@ -338,6 +339,52 @@ static void transforms_code(void **state) {
     end_target(&t);
 }
 
+static unsigned naps;
+
+/* In the place of the C library's: counts how often something is waited for. */
+int usleep(useconds_t us) {
+    const struct timespec time = {us / 1000000, us % 1000000 * 1000l};
+    __atomic_fetch_add(&naps, 1, __ATOMIC_RELAXED);
+    return nanosleep(&time, NULL);
+}
+
+/* The thread cannot leave before it has its answer: nobody waits for that. */
+static void unfollow_in_callout(struct server *v, struct ct_script_request *r) {
+    if (r->kind == CT_SCRIPT_TRANSFORM) {
+        edit_block(v, r);
+        return;
+    }
+    if (r->kind == CT_SCRIPT_CALLOUT) {
+        unsigned before = __atomic_load_n(&naps, __ATOMIC_RELAXED);
+        v->failures += ct_script_unfollow(v->script, v->enters++ % 2 ? r : NULL, r->tid) != 0;
+        v->leaves += (int)(__atomic_load_n(&naps, __ATOMIC_RELAXED) - before);
+    }
+    if (r->kind != CT_SCRIPT_EVENTS)
+        v->failures += ct_script_answer(v->script, r, true) != 0;
+}
+
+static void leaves_in_a_callout(void **state) {
+    struct target t;
+    struct server v;
+    char line[128];
+    (void)state;
+    start_target(&t);
+    begin_server(&v, &t, NULL, unfollow_in_callout);
+    const struct ct_script_follow what = {.transform = 1};
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(ct_script_follow(v.script, NULL, t.pid, &what), 0);
+        for (int k = 0; k < 3; k++) {
+            ask_line(&t, line, sizeof line, "outer 4");
+            assert_string_equal(line, "10");
+        }
+        assert_int_equal(v.enters, i + 1); /* it left at the first callout */
+    }
+    assert_true(v.leaves < 60);
+    end_server(&v);
+    assert_int_equal(v.failures, 0);
+    end_target(&t);
+}
+
 /* ---- code of a script ---- */
 
 static void loads_code(void **state) {
@@ -416,6 +463,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(follows_a_call),
         cmocka_unit_test(follows_threads_until_the_end),
         cmocka_unit_test(transforms_code),
+        cmocka_unit_test(leaves_in_a_callout),
         cmocka_unit_test(loads_code),
         cmocka_unit_test(outlives_a_script_that_follows),
     };
