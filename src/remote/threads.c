@@ -135,9 +135,19 @@ int ct_remote_stop(struct ct_remote *remote, unsigned limit_ms, struct ct_remote
     return explain_stop(remote, status, error);
 }
 
+static int look_again_traced(struct ct_remote *remote, void *arg) {
+    (void)arg;
+    for (size_t i = 0; i < remote->set.count; i++)
+        if (remote->set.threads[i].stopped)
+            ct_seize_look_again(&remote->set.threads[i]);
+    return CT_OK;
+}
+
 int ct_remote_resume(struct ct_remote *remote) {
     if (!remote->tracer.running || is_held(remote))
         return CT_ERR_BAD_STATE;
+    if (remote->stopped)
+        (void)ct_tracer_run(remote, look_again_traced, NULL);
     remote->stopped = remote->worker_ready = false;
     remote->range_count = 0;
     ct_patience_end(remote);

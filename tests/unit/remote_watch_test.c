@@ -327,6 +327,9 @@ static void wait_with_epoll(void) {
 
 static void test_ignored(void **state) {
     (void)state;
+#ifdef __aarch64__
+    skip(); /* kernels that do not show the call's first argument: docs/LIMITS.md */
+#endif
     struct program p;
     struct told told;
     start(&p, wait_with_epoll);

@@ -127,10 +127,24 @@ long ct_registers_write(int tid, const struct ct_registers *r) {
 
 int ct_seize_read_registers(struct seize_thread *thread) {
     long result = ct_registers_read(thread->tid, &thread->regs);
-    if (!failed(result) && ct_interrupted_undo(thread->tid, thread->signal, ct_registers_as_a64(&thread->regs)))
+    uint64_t pc = ct_registers_pc(&thread->regs);
+    if (!failed(result) && ct_interrupted_undo(thread, ct_registers_as_a64(&thread->regs))) {
         result = regset(PTRACE_SETREGSET, thread->tid, NT_PRSTATUS, &thread->regs, REGISTERS_SIZE);
+        thread->repeats = ct_registers_pc(&thread->regs) != pc;
+    }
     ct_registers_copy(&thread->original, &thread->regs);
     return status_of(result);
+}
+
+void ct_seize_look_before(int pid, struct seize_thread *thread) {
+    ct_interrupted_note(pid, thread);
+}
+
+void ct_seize_look_again(const struct seize_thread *thread) {
+    struct ct_registers_a64 now;
+    if (thread->repeats && !failed(regset(PTRACE_GETREGSET, thread->tid, NT_PRSTATUS, &now, REGISTERS_SIZE)) &&
+        now.pc == ct_registers_to_a64(&thread->original)->pc && ct_interrupted_redo(thread->tid, &now))
+        (void)regset(PTRACE_SETREGSET, thread->tid, NT_PRSTATUS, &now, REGISTERS_SIZE);
 }
 
 int ct_seize_write_registers(const struct seize_set *set, const struct seize_thread *thread) {

@@ -92,7 +92,8 @@ struct seize_thread *ct_seize_add(struct seize_set *s, int tid) {
     struct seize_thread *thread = &s->threads[s->count++];
     thread->tid = tid;
     thread->signal = 0;
-    thread->stopped = thread->gone = thread->changed = false;
+    thread->stopped = thread->gone = thread->changed = thread->repeats = false;
+    thread->before.number = -1;
     return thread;
 }
 
@@ -304,6 +305,7 @@ static void copy_thread(struct seize_thread *to, const struct seize_thread *from
     to->stopped = from->stopped;
     to->gone = from->gone;
     to->changed = from->changed;
+    to->repeats = from->repeats;
     ct_registers_copy(&to->regs, &from->regs);
     ct_registers_copy(&to->original, &from->original);
 }
@@ -331,8 +333,10 @@ static int seize_running(struct seize_set *s, const struct deadlines *deadlines)
 }
 
 static int stop_from(struct seize_set *s, size_t first, const struct deadlines *deadlines) {
-    for (size_t i = first; i < s->count; i++) /* fails if the thread is just ending: the wait reports that */
-        (void)ptrace(PTRACE_INTERRUPT, s->threads[i].tid, 0);
+    for (size_t i = first; i < s->count; i++) {
+        ct_seize_look_before(s->pid, &s->threads[i]);
+        (void)ptrace(PTRACE_INTERRUPT, s->threads[i].tid, 0); /* fails if it is just ending: the wait reports that */
+    }
     int status = wait_for_all(s, first, deadlines);
     if (status == CT_OK)
         drop_gone(s);

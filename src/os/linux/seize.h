@@ -11,12 +11,21 @@
 
 enum { SEIZE_DIRECTORY_BUFFER = 16 << 10, SEIZE_FIRST_THREADS = 256 };
 
+/* What a thread does that is about to be stopped, as far as it can be seen (arm64; else nothing). */
+struct seize_call {
+    int64_t number; /* -1: it is in no call that is of interest */
+    uint64_t arguments[6], sp, pc;
+    uint64_t sleeps; /* how often it has gone to sleep */
+};
+
 struct seize_thread {
     int tid;
     int signal;   /* taken from the thread by the stop, handed back when it resumes; 0: none */
     bool stopped; /* false: seized, and still running or already gone */
     bool gone;
     bool changed; /* regs differ from what the thread has */
+    struct seize_call before;
+    bool repeats; /* it makes a call again that only the stop has ended, as far as was known then (arm64) */
     struct ct_registers regs;
     struct ct_registers original; /* what get_regs reports first */
 };
@@ -70,6 +79,10 @@ long ct_registers_read(int tid, struct ct_registers *r);
 long ct_registers_write(int tid, const struct ct_registers *r);
 /* Reads them, and makes the kernel repeat the system call that the stop interrupted. */
 int ct_seize_read_registers(struct seize_thread *thread);
+/* The last thing before a thread is stopped: what does it do? */
+void ct_seize_look_before(int pid, struct seize_thread *thread);
+/* The last thing before a stopped thread resumes: a signal that has come meanwhile may end such a call after all. */
+void ct_seize_look_again(const struct seize_thread *thread);
 /* Writes what differs between regs and original, all at once. */
 int ct_seize_write_registers(const struct seize_set *set, const struct seize_thread *thread);
 

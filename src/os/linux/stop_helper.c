@@ -56,6 +56,9 @@ static void prepare_resume(const struct seize_set *set) {
         if (set->threads[i].stopped && set->threads[i].changed)
             (void)ct_seize_write_registers(set, &set->threads[i]); /* fails only if the thread was killed */
     for (size_t i = 0; i < set->count; i++)
+        if (set->threads[i].stopped)
+            ct_seize_look_again(&set->threads[i]);
+    for (size_t i = 0; i < set->count; i++)
         if (set->threads[i].stopped && set->threads[i].signal)
             (void)syscall4(__NR_ptrace, PTRACE_DETACH, set->threads[i].tid, 0, set->threads[i].signal);
 }

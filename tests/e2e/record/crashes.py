@@ -309,6 +309,8 @@ def storm(shop):
 
 def jobs(shop):
     """Job control, sigwait and EINTR; also where signals of that kind are reported."""
+    if ARM64:
+        return "skipped: newer kernels do not show how to repeat the call (docs/LIMITS.md)"
     Run(shop, "jobs")
     trace = Run(shop, "jobs", ["--trigger", "signal=CONT", "--trigger", "signal=WINCH", "--no-children"]).trace()
     if [s["name"] for s in signals_of(trace)] != ["SIGCONT", "SIGWINCH"]:

@@ -26,6 +26,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
+#include "../again.h"
+
 int spin_and_check(uint64_t iterations, const void *in, void *out);
 uint64_t sum_of_six(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f);
 void fault(void);
@@ -85,7 +87,7 @@ static void do_epoll(void) {
     struct epoll_event event;
     if (fd < 0)
         fd = epoll_create1(0);
-    CHECK(epoll_wait(fd, &event, 1, 3) == 0);
+    CHECK(AGAIN(epoll_wait(fd, &event, 1, 3)) == 0);
 }
 
 static void do_futex(void) {
@@ -101,7 +103,7 @@ static void do_sigtimedwait(void) {
     sigemptyset(&set);
     sigaddset(&set, SIGUSR2);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    CHECK(sigtimedwait(&set, &info, &limit) == -1 && errno == EAGAIN);
+    CHECK(AGAIN(sigtimedwait(&set, &info, &limit)) == -1 && errno == EAGAIN);
 }
 
 static void do_semtimedop(void) {
@@ -110,7 +112,7 @@ static void do_semtimedop(void) {
     struct timespec limit = {0, PAUSE_NS};
     if (semaphore < 0)
         semaphore = semget(IPC_PRIVATE, 1, 0600);
-    CHECK(semtimedop(semaphore, &operation, 1, &limit) == -1 && errno == EAGAIN);
+    CHECK(AGAIN(semtimedop(semaphore, &operation, 1, &limit)) == -1 && errno == EAGAIN);
     if (is_over()) {
         semctl(semaphore, 0, IPC_RMID);
         semaphore = -1;
