@@ -31,6 +31,7 @@ def mount_all():
         os.makedirs(place, exist_ok=True)
         libc.mount(name.encode(), place.encode(), kind.encode(), 0, None)
     os.chmod("/tmp", 0o1777)
+    os.chmod("/run", 0o755)
     if not os.path.isdir(project):  # it is below /tmp: the disk again
         os.makedirs(project)
         libc.mount(b"/dev/vdb", project.encode(), b"ext4", 0, None)

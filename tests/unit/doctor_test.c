@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verdicts of the doctor from given facts. */
 #include "doctor/doctor.h"
+#include "isa/machine.h"
 #include <contrail/status.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -36,7 +37,7 @@ static int good(void **state) {
         .disk_free = 100ull << 30,
         .target = {.pid = 4711,
                    .program = "/bin/p",
-                   .architecture = "x86_64",
+                   .architecture = ct_machine_host()->name,
                    .libc = CT_DOCTOR_LIBC_GLIBC,
                    .threads = 1,
                    .memory_left = CT_DOCTOR_UNLIMITED,

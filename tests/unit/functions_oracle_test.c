@@ -27,6 +27,9 @@ static const char *const usual_files[] = {
     "/usr/lib/x86_64-linux-gnu/libcrypto.so.3",
     "/usr/lib/x86_64-linux-gnu/libsqlite3.so.0",
     "/usr/lib/x86_64-linux-gnu/libpython3.11.so.1.0",
+    "/lib/aarch64-linux-gnu/libc.so.6",
+    "/lib/aarch64-linux-gnu/libm.so.6",
+    "/usr/lib/aarch64-linux-gnu/libstdc++.so.6",
     "/usr/bin/python3.11",
     "/proc/self/exe",
     NULL,
@@ -42,6 +45,7 @@ struct oracle {
     Elf_Data *frames; /* .eh_frame */
     uint64_t frames_address;
     size_t symbols, fdes, states;
+    bool arm64;
 };
 
 /* ---- symbols ---- */
@@ -113,14 +117,21 @@ static uint32_t expected_flags(struct oracle *o, uint64_t address) {
     bool signal;
     uint32_t flags = 0;
     assert_int_equal(dwarf_cfi_addrframe(o->cfi, address, &frame), 0);
-    assert_true(dwarf_frame_info(frame, NULL, NULL, &signal) >= 0);
+    int ra = dwarf_frame_info(frame, NULL, NULL, &signal);
+    assert_true(ra >= 0);
     assert_int_equal(dwarf_frame_cfa(frame, &ops, &count), 0);
-    bool rsp = count == 1 && (ops[0].atom == DW_OP_breg7 || (ops[0].atom == DW_OP_bregx && ops[0].number == 7));
-    if (signal || !rsp || (ops[0].atom == DW_OP_breg7 ? ops[0].number : ops[0].number2) != 8)
+    unsigned sp = o->arm64 ? 31 : 7, by_sp = DW_OP_breg0 + sp;
+    bool is_sp = count == 1 && (ops[0].atom == by_sp || (ops[0].atom == DW_OP_bregx && ops[0].number == sp));
+    if (signal || ra != (o->arm64 ? 30 : 16) || !is_sp ||
+        (ops[0].atom == by_sp ? ops[0].number : ops[0].number2) != (o->arm64 ? 0 : 8))
         flags |= CT_FUNC_ODD_ENTRY;
-    assert_int_equal(dwarf_frame_register(frame, 16, memory, &ops, &count), 0);
+    assert_int_equal(dwarf_frame_register(frame, o->arm64 ? 30 : 16, memory, &ops, &count), 0);
     if (count == 0 && ops == memory)
         flags |= CT_FUNC_NO_RETURN_ADDRESS;
+    else if (o->arm64 && count == 0)
+        ; /* it is in its register */
+    else if (o->arm64)
+        flags |= CT_FUNC_ODD_ENTRY;
     else if (count != 2 || ops[0].atom != DW_OP_call_frame_cfa || ops[1].atom != DW_OP_plus_uconst ||
              ops[1].number != (Dwarf_Word)-8)
         flags |= CT_FUNC_ODD_ENTRY;
@@ -145,8 +156,13 @@ static int byte_at(struct oracle *o, uint64_t address) {
 /* A landing pad after a leading nop: see begins_with_landing_pad in eh_frame.c. */
 static uint32_t expected_entry(struct oracle *o, uint64_t address) {
     uint32_t flags = expected_flags(o, address);
-    if (byte_at(o, address) == 0x90)
-        flags |= expected_flags(o, address + 1) & CT_FUNC_ODD_ENTRY;
+    static const uint8_t nop_x64[] = {0x90}, nop_a64[] = {0x1f, 0x20, 0x03, 0xd5};
+    const uint8_t *nop = o->arm64 ? nop_a64 : nop_x64;
+    unsigned length = 0, size = o->arm64 ? sizeof nop_a64 : sizeof nop_x64;
+    while (length < size && byte_at(o, address + length) == nop[length])
+        length++;
+    if (length == size)
+        flags |= expected_flags(o, address + size) & CT_FUNC_ODD_ENTRY;
     return flags;
 }
 
@@ -216,7 +232,8 @@ static bool refused_rightly(int file) {
     GElf_Ehdr header;
     Elf *elf = elf_begin(file, ELF_C_READ_MMAP, NULL);
     bool ours = elf && elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &header) &&
-                header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == EM_X86_64 &&
+                header.e_ident[EI_CLASS] == ELFCLASS64 &&
+                (header.e_machine == EM_X86_64 || header.e_machine == EM_AARCH64) &&
                 (header.e_type == ET_EXEC || header.e_type == ET_DYN);
     elf_end(elf);
     return !ours;
@@ -242,6 +259,9 @@ static void check_file(const char *path) {
     o.elf = elf_begin(o.file, ELF_C_READ_MMAP, NULL);
     assert_non_null(o.elf);
     o.cfi = dwarf_getcfi_elf(o.elf);
+    GElf_Ehdr elf_header;
+    assert_non_null(gelf_getehdr(o.elf, &elf_header));
+    o.arm64 = elf_header.e_machine == EM_AARCH64;
     assert_int_equal(elf_getshdrstrndx(o.elf, &names), 0);
     while ((section = elf_nextscn(o.elf, section))) {
         assert_non_null(gelf_getshdr(section, &header));

@@ -55,7 +55,7 @@ static int remove_folder(void **state) {
 /* ---- a trace of the stripped sample ---- */
 
 static void build(const char *options) {
-    run("cd %s && rm -rf * && mkdir pid_1 debug && cc -shared -fPIC -O2 -g %s -o lib.so %s && "
+    run("cd %s && rm -rf * && mkdir pid_1 debug && gcc -shared -fPIC -O2 -g %s -o lib.so %s && "
         "objcopy --only-keep-debug lib.so debug/lib.so.debug && strip --strip-all lib.so",
         folder, options, source);
 }
@@ -194,7 +194,7 @@ static void test_other_file(void **state) {
     build("-Wl,--build-id");
     write_symbols();
     char *before = read_file();
-    run("cd %s && cc -shared -fPIC -O1 -g -DOTHER -Wl,--build-id -o lib.so %s && rm debug/*", folder, source);
+    run("cd %s && gcc -shared -fPIC -O1 -g -DOTHER -Wl,--build-id -o lib.so %s && rm debug/*", folder, source);
     assert_int_equal(symbolize(&told, true, 1 << 20), 0);
     assert_int_equal(told.state, CT_LOOKUP_OTHER_FILE);
     assert_int_equal(told.totals.modules_found, 0);
@@ -235,7 +235,7 @@ static void test_without_build_id(void **state) {
     assert_int_equal(told.state, CT_LOOKUP_FOUND);
     assert_true(told.totals.lines >= 3);
     write_symbols();
-    run("cd %s && cc -shared -fPIC -O0 -g -Wl,--build-id=none -o lib.so %s", folder, source);
+    run("cd %s && gcc -shared -fPIC -O0 -g -Wl,--build-id=none -o lib.so %s", folder, source);
     assert_int_equal(symbolize(&told, false, 1 << 20), 0);
     assert_int_equal(told.state, CT_LOOKUP_OTHER_FILE);
     assert_int_equal(told.totals.lines, 0);
