@@ -14,7 +14,7 @@ import sys
 import time
 
 from command import Bench, same
-from recorder import Failure, finish, read_line, wait_for
+from recorder import PATIENCE, Failure, finish, read_line, wait_for
 
 SKIPPED = 77
 
@@ -38,7 +38,7 @@ def start(b, name, *arguments):
 
 def take_over(b, how, pid):
     command = [b.arguments.contrail, how, "--quiet", "--output", b.shop.new_output(), "--duration", "0.05"]
-    return b.shop.run(command + (["-p"] if how == "stalk" else []) + [str(pid)])
+    return b.shop.run(command + (["-p"] if how == "stalk" else PATIENCE) + [str(pid)])
 
 
 def must_take_over(b, how, pid):
