@@ -15,7 +15,8 @@
 static bool find_headers(char out[PATH_MAX]) {
     char program[PATH_MAX];
     return ct_own_program(program) &&
-           (ct_own_file(out, program, CT_PROBE_HEADERS) || ct_own_file(out, program, "../../../bindings/node/include") ||
+           (ct_own_file(out, program, CT_PROBE_HEADERS) ||
+            ct_own_file(out, program, "../../../bindings/node/include") ||
             ct_own_file(out, program, "../../../../bindings/node/include")); /* build-arm64/tree */
 }
 
