@@ -12,6 +12,10 @@
 #include "trace/place.h"
 #include <pthread.h>
 
+/* Threads that run at once write to different cache lines: one that two write to goes back and forth between their
+ * processors with each event. Processors fetch lines in pairs. */
+enum { CT_EXPORT_APART = 128 };
+
 struct ct_export {
     struct ct_trace *trace;
     const struct ct_export_options *options;
@@ -19,13 +23,13 @@ struct ct_export {
     struct ct_facts facts;
     struct ct_fits *fits; /* the calls that fit; NULL: all */
     struct ct_names names;
-    struct ct_out out;                    /* for formats of one file */
-    struct ct_place *place;               /* the directory, for formats of several files */
-    uint64_t done, total;                 /* for the progress */
-    uint64_t start_ns;                    /* the earliest time of the trace */
-    _Atomic int status;                   /* not 0: why the export ended early */
-    pthread_mutex_t lock;                 /* held while something is looked up in the trace (walk_pipe.h) */
-    struct ct_argument_reader *arguments; /* opened when the first record is read */
+    _Alignas(CT_EXPORT_APART) struct ct_out out; /* for formats of one file; the thread of the format writes here */
+    _Alignas(CT_EXPORT_APART) struct ct_place *place; /* the directory, for formats of several files */
+    uint64_t done, total;                             /* for the progress */
+    uint64_t start_ns;                                /* the earliest time of the trace */
+    _Atomic int status;                               /* not 0: why the export ended early */
+    pthread_mutex_t lock;                             /* held while something is looked up in the trace (walk_pipe.h) */
+    struct ct_argument_reader *arguments;             /* opened when the first record is read */
     struct ct_arguments *values;
 };
 

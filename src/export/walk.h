@@ -62,7 +62,7 @@ struct ct_walk_format {
 };
 
 struct ct_walk {
-    struct ct_export *e;
+    _Alignas(CT_EXPORT_APART) struct ct_export *e; /* the walk and its format may run at once */
     void *arg;
     size_t thread, process;
     const struct ct_trace_thread *info;

@@ -6,7 +6,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { STEPS = 1024, BATCHES = 8, NONE = 0 };
+/* A side that waits goes on when half of the batches are there for it, so that not each one wakes a thread. */
+enum { STEPS = 1024, BATCHES = 8, HALF = BATCHES / 2, NONE = 0 };
 
 enum what { BEGIN_THREAD, END_THREAD, BEGIN, END, ENTRY, UNPAIRED, GAP, SIGNAL, OFF };
 
@@ -29,7 +30,7 @@ struct step {
 };
 
 struct batch {
-    struct step steps[STEPS];
+    _Alignas(CT_EXPORT_APART) struct step steps[STEPS]; /* a line each */
     size_t count;
 };
 
@@ -41,7 +42,7 @@ struct ct_walk_pipe {
     size_t free_count, free_room;
     struct batch *filling;
     /* both */
-    pthread_mutex_t lock;
+    _Alignas(CT_EXPORT_APART) pthread_mutex_t lock;
     pthread_cond_t changed;
     size_t filled, done; /* batches */
     bool last;
@@ -148,8 +149,9 @@ static void *run_format(void *arg) {
     struct ct_walk_pipe *p = arg;
     pthread_mutex_lock(&p->lock);
     for (;;) {
-        while (p->done == p->filled && !p->last)
-            pthread_cond_wait(&p->changed, &p->lock);
+        if (p->done == p->filled)
+            while (p->filled - p->done < HALF && !p->last)
+                pthread_cond_wait(&p->changed, &p->lock);
         if (p->done == p->filled)
             break;
         const struct batch *batch = &p->batches[p->done % BATCHES];
@@ -158,7 +160,8 @@ static void *run_format(void *arg) {
             do_step(p, &batch->steps[i]);
         pthread_mutex_lock(&p->lock);
         p->done++;
-        pthread_cond_broadcast(&p->changed);
+        if (p->filled - p->done == HALF)
+            pthread_cond_broadcast(&p->changed);
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
@@ -169,9 +172,11 @@ static void *run_format(void *arg) {
 static void hand_over(struct ct_walk_pipe *p) {
     pthread_mutex_lock(&p->lock);
     p->filled++;
-    pthread_cond_broadcast(&p->changed);
-    while (p->filled == p->done + BATCHES)
-        pthread_cond_wait(&p->changed, &p->lock);
+    if (p->filled - p->done == HALF)
+        pthread_cond_broadcast(&p->changed);
+    if (p->filled - p->done == BATCHES)
+        while (p->filled - p->done > HALF)
+            pthread_cond_wait(&p->changed, &p->lock);
     pthread_mutex_unlock(&p->lock);
     p->filling = &p->batches[p->filled % BATCHES];
     p->filling->count = 0;
@@ -277,16 +282,18 @@ static struct ct_walk_format noting(const struct ct_walk_format *real) {
 
 struct ct_walk_pipe *ct_walk_pipe_open(struct ct_export *e, const struct ct_walk_format *format, void *arg) {
     uint64_t least = e->trace->ahead_least ? e->trace->ahead_least : CT_AHEAD_LEAST;
-    /* The walk and the thread that reads ahead for it need two: a third runner makes both wait now and then. */
+    /* With two it pays only where these share a cache: docs/PERFORMANCE.md, "What did not pay". */
     unsigned processors = e->trace->ahead_least ? 2 : 3;
     if (!format->writes || ct_ahead_processors(e->trace) < processors || e->total < least)
         return NULL;
-    struct ct_walk_pipe *p = calloc(1, sizeof *p);
-    struct batch *batches = p ? calloc(BATCHES, sizeof *batches) : NULL;
-    if (!batches) {
+    struct ct_walk_pipe *p = aligned_alloc(CT_EXPORT_APART, sizeof *p);
+    struct batch *batches = aligned_alloc(CT_EXPORT_APART, BATCHES * sizeof *batches);
+    if (!p || !batches) {
+        free(batches);
         free(p);
         return NULL;
     }
+    batches->count = 0;
     *p = (struct ct_walk_pipe){.real = format,
                                .noting = noting(format),
                                .filling = batches,
