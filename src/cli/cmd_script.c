@@ -176,8 +176,8 @@ const struct ct_command ct_command_script = {
     .options = option_table,
     .notes =
         "Exit status:\n"
-        "  that of a program that was started, 0 of a process; 1 when the script could not be read, or has thrown\n"
-        "  while it was\n"
+        "  that of a program that was started, 0 of a process; 1 when the script could not be read, or has\n"
+        "  thrown while it was\n"
         "  64 (wrong usage), 69 (not possible here) or 77 (no permission)",
     .examples = "contrail script examples/scripts/log-open.js -- cat /etc/hostname\n"
                 "contrail script watch.js -p 4711\n"
