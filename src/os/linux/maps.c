@@ -105,14 +105,16 @@ static void end_line(struct parser *p) {
         p->map.role = CT_OS_MAP_STACK;
 }
 
-static int parse(long fd, int (*each)(void *arg, const struct ct_os_map *map), void *arg) {
+static int parse(long fd, int (*each)(void *arg, const struct ct_os_map *map), void *arg, bool *empty) {
     struct parser p;
     char buffer[READ_SIZE];
+    *empty = true;
     begin_line(&p);
     for (;;) {
         long size = sys_read(fd, buffer, sizeof buffer);
         if (size <= 0)
             return status_of(size);
+        *empty = false;
         for (long i = 0; i < size; i++) {
             if (buffer[i] != '\n') {
                 add_character(&p, buffer[i]);
@@ -127,15 +129,21 @@ static int parse(long fd, int (*each)(void *arg, const struct ct_os_map *map), v
     }
 }
 
-/* The list of the process itself is empty once its first thread has ended: the others have lists of their own. */
+/* The list of the process is empty once its first thread has ended: the others have lists of their own then. (They
+ * always have, but an emulator of user programs knows the first name only.) */
 int ct_os_each_map(int (*each)(void *arg, const struct ct_os_map *map), void *arg) {
+    static const char *const paths[] = {"/proc/self/maps", "/proc/thread-self/maps"};
+    bool empty = true;
+    int result = CT_OK;
     if (ct_os_is_silent())
         return CT_ERR_UNSUPPORTED;
-    long fd = sys_open("/proc/thread-self/maps", O_RDONLY);
-    if (failed(fd))
-        return status_of(fd);
-    int result = parse(fd, each, arg);
-    sys_close(fd);
+    for (unsigned i = 0; i < 2 && empty && !result; i++) {
+        long fd = sys_open(paths[i], O_RDONLY);
+        if (failed(fd))
+            return status_of(fd);
+        result = parse(fd, each, arg, &empty);
+        sys_close(fd);
+    }
     return result;
 }
 
@@ -145,7 +153,8 @@ int ct_os_each_map_of(int pid, int (*each)(void *arg, const struct ct_os_map *ma
     long fd = sys_open(path, O_RDONLY);
     if (failed(fd))
         return fd == -ENOENT || fd == -ESRCH ? CT_ERR_NOT_FOUND : status_of(fd);
-    int result = parse(fd, each, arg);
+    bool empty;
+    int result = parse(fd, each, arg, &empty);
     sys_close(fd);
     return result;
 }
