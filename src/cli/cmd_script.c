@@ -174,11 +174,10 @@ const struct ct_command ct_command_script = {
         "script runs for as long as the process does; Ctrl-C leaves the process, which runs on as before. What the "
         "script prints and sends goes to standard output, errors and warnings to standard error.",
     .options = option_table,
-    .notes =
-        "Exit status:\n"
-        "  that of a program that was started, 0 of a process; 1 when the script could not be read, or has\n"
-        "  thrown while it was\n"
-        "  64 (wrong usage), 69 (not possible here) or 77 (no permission)",
+    .notes = "Exit status:\n"
+             "  that of a program that was started, 0 of a process; 1 when the script could not be read, or has\n"
+             "  thrown while it was\n"
+             "  64 (wrong usage), 69 (not possible here) or 77 (no permission)",
     .examples = "contrail script examples/scripts/log-open.js -- cat /etc/hostname\n"
                 "contrail script watch.js -p 4711\n"
                 "contrail script --timeout 30s --node /opt/node22/bin/node check.ts ./tests\n"
