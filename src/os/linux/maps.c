@@ -132,13 +132,12 @@ static int parse(long fd, int (*each)(void *arg, const struct ct_os_map *map), v
 /* The list of the process is empty once its first thread has ended: the others have lists of their own then. (They
  * always have, but an emulator of user programs knows the first name only.) */
 int ct_os_each_map(int (*each)(void *arg, const struct ct_os_map *map), void *arg) {
-    static const char *const paths[] = {"/proc/self/maps", "/proc/thread-self/maps"};
     bool empty = true;
     int result = CT_OK;
     if (ct_os_is_silent())
         return CT_ERR_UNSUPPORTED;
     for (unsigned i = 0; i < 2 && empty && !result; i++) {
-        long fd = sys_open(paths[i], O_RDONLY);
+        long fd = sys_open(i ? "/proc/thread-self/maps" : "/proc/self/maps", O_RDONLY);
         if (failed(fd))
             return status_of(fd);
         result = parse(fd, each, arg, &empty);
