@@ -33,7 +33,7 @@ struct ct_script_options {
     uint32_t spin_us; /* how long both sides look for news before they sleep; 0: 30; UINT32_MAX: they sleep at once */
     uint32_t sleeps;  /* 1: ct_script_wait sleeps at once; another thread looks for news, with ct_script_look */
     /* ct_script_spawn, for a controller that has changed its own, as Node does: the program ignores these signals (bit
-     * 0: signal 1) and no others, and may have so many open files; 0: as ours. */
+     * 0: signal 1) and no others, and its limit of open files is this one; 0: as ours. */
     uint32_t set_signals, open_files;
     uint64_t ignored_signals;
 };

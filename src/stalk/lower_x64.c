@@ -364,8 +364,8 @@ static bool comes_first(const struct stalk_build *b, const struct stalk_insn *in
 
 /* Does the branch go where a word says that only a system call can change? Linkage tables are like that once they are
  * complete. Excluded code makes calls that nobody sees, so nothing is constant beside it. Before the branch there is
- * nothing in which the thread could wait for another one, or see that it has changed the word: who is in the fragment
- * when it is given up goes where the word led. */
+ * nothing in which the thread could wait for another one, or see that it has changed the word: a thread
+ * that is in the fragment when it is given up goes where the word led. */
 static bool has_constant_target(struct stalk_build *b, const struct stalk_insn *insn, uint64_t *target) {
     const struct ct_x64_insn *x = &insn->x64;
     const uint8_t other = CT_X64_SEG_FS | CT_X64_SEG_GS | CT_X64_ADDRSIZE;
