@@ -46,7 +46,7 @@ static inline uint64_t notice(const uint64_t *place, bool ordered) {
     return ordered ? load_acquire(place) : PLAIN(*place);
 }
 
-/* ADD_OWN of src/hook/stubs_a64.S: only handlers of the same thread come between. What was there. */
+/* ADD_OWN of src/hook/stubs_common_a64.S: only handlers of the same thread come between. What was there. */
 static inline uint64_t add_own(uint64_t *place, uint64_t amount) {
     uint64_t old, new;
     uint32_t failed;
