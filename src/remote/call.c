@@ -7,7 +7,9 @@
  *   3  all signals are blocked, so that no handler runs meanwhile (the way back unblocks them)
  *   4  the thread runs, watched at its system calls, and is brought into an ordinary stop again
  *   5  the signal mask, then the registers are restored: the kernel again repeats an interrupted call
- *   6  the code is wiped */
+ *   6  the code is wiped
+ *
+ * A call that takes too long goes on, with the code that it returns to: later calls have other code. */
 #include "remote/remote_internal.h"
 
 #include <errno.h>
@@ -306,6 +308,7 @@ static int call_traced(struct ct_remote *remote, void *arg) {
     struct call *call = arg;
     struct saved saved;
     uint64_t deadline = ct_patience_deadline(remote, ct_seize_now_ms() + CALL_LIMIT_MS), later = 0;
+    remote->late = false;
     int status = ct_remote_is_over(remote) ? CT_ERR_TIMEOUT : remote->worker_ready ? CT_OK : choose_worker(remote);
     if (status != CT_OK)
         return status;
@@ -320,11 +323,16 @@ static int call_traced(struct ct_remote *remote, void *arg) {
         status = run_call(remote, worker->tid, call, deadline, &later);
     if (status == CT_ERR_NOT_FOUND || status == CT_ERR_TIMEOUT) {
         worker->stopped = false; /* it returns by itself, if the call ever ends */
+        remote->late = status == CT_ERR_TIMEOUT;
+        if (remote->late)
+            remote->gadget = 0;
         return status;
     }
     int settled = ct_trace_settle(worker->tid, 0, ct_seize_now_ms() + CALL_LIMIT_MS);
     if (settled == CT_OK)
         settled = put_back(remote, worker->tid, &saved);
+    else
+        remote->gadget = 0;
     if (settled == CT_OK)
         settled = ct_seize_read_registers(worker);
     send_later(remote, worker->tid, later);
@@ -361,4 +369,8 @@ int ct_remote_call(struct ct_remote *remote, uint64_t function, uint64_t stack, 
     int status = ct_tracer_run(remote, call_traced, &call);
     *result = call.result;
     return status;
+}
+
+bool ct_remote_is_late(const struct ct_remote *remote) {
+    return remote->late;
 }

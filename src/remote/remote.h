@@ -218,5 +218,7 @@ int ct_remote_memfd(struct ct_remote *remote, unsigned flags, int64_t *result);
  * top of memory that is ours there). The function must be freestanding code of ours that uses no vector registers. */
 int ct_remote_call(struct ct_remote *remote, uint64_t function, uint64_t stack, const uint64_t arguments[6],
                    uint64_t *result);
+/* After CT_ERR_TIMEOUT: has the call begun? Then it goes on, and its thread returns by itself. */
+bool ct_remote_is_late(const struct ct_remote *remote);
 
 #endif

@@ -69,6 +69,7 @@ struct ct_remote {
     uint64_t auxv[CT_REMOTE_AUXV][2];
     size_t auxv_count;
     uint64_t gadget; /* where our code may be written for a moment; 0: not searched yet */
+    bool late;       /* ct_remote_is_late */
     size_t worker;   /* the thread that makes calls, chosen at the first call of this stop; valid if worker_ready */
     bool worker_ready;
     struct ct_remote_range *ranges; /* readable memory, by address, at this stop (frames) */

@@ -72,9 +72,10 @@ static int call_create(struct ct_script *s, uint64_t create, uint64_t detach) {
     status = choose_thread(s);
     if (!status)
         status = ct_remote_call(s->remote, s->shared->make_worker, s->worker_stack + STACK, a, &result);
+    bool goes_on = status == CT_ERR_TIMEOUT && ct_remote_is_late(s->remote);
     ct_remote_limit(s->remote, 0, NULL, NULL);
     ct_script_go_on(s, was);
-    return status == CT_ERR_TIMEOUT ? 0 : status ? status : result ? CT_ERR_UNSUPPORTED : 0;
+    return goes_on ? 0 : status ? status : result ? CT_ERR_UNSUPPORTED : 0;
 }
 
 static bool is_ready(const struct ct_script *s) {
@@ -91,6 +92,7 @@ static int make_worker(struct ct_script *s) {
     if (status)
         return status;
     s->worker_asked = true;
+    s->shared->worker_error = 0;
     pthread_mutex_lock(&s->work);
     status = call_create(s, create, detach);
     pthread_mutex_unlock(&s->work);
@@ -103,6 +105,21 @@ static int make_worker(struct ct_script *s) {
     return 0;
 }
 
+/* The next call asks again for a thread that the program could not make. */
+static int wait_until_ready(struct ct_script *s) {
+    uint64_t since = ct_clock_now();
+    int32_t error = 0;
+    while (!is_ready(s) && !(error = __atomic_load_n(&s->shared->worker_error, __ATOMIC_ACQUIRE)) &&
+           ct_clock_now() - since < READY_MS * 1000000ull && !ct_script_is_gone(s))
+        usleep(100);
+    if (is_ready(s))
+        return 0;
+    pthread_mutex_lock(&s->worker);
+    s->worker_asked = s->worker_asked && !error;
+    pthread_mutex_unlock(&s->worker);
+    return ct_script_fail(s, CT_ERR_BUSY, "the thread for calls is not ready (pthread_create: %d)", error);
+}
+
 int ct_script_worker(struct ct_script *s, struct ct_script_request *request) {
     int status = 0;
     if (s->spawned && !s->resumed)
@@ -113,12 +130,7 @@ int ct_script_worker(struct ct_script *s, struct ct_script_request *request) {
     if (!is_ready(s) && !s->worker_asked)
         status = make_worker(s);
     pthread_mutex_unlock(&s->worker);
-    uint64_t since = ct_clock_now();
-    while (!status && !is_ready(s) && ct_clock_now() - since < READY_MS * 1000000ull && !ct_script_is_gone(s))
-        usleep(100);
-    if (!status && !is_ready(s))
-        status = ct_script_fail(s, CT_ERR_BUSY, "the thread for calls is not ready (pthread_create: %d)",
-                                s->shared->worker_error);
+    status = status ? status : wait_until_ready(s);
     if (status)
         return status;
     uint32_t i = s->shared->worker - 1;

@@ -85,6 +85,7 @@ static void test_limit(void **state) {
     assert_true(ct_remote_is_over(remote));
     assert_int_equal(ct_remote_read(remote, target.sum_of_six, &word, sizeof word), CT_ERR_TIMEOUT);
     assert_int_equal(ct_remote_call(remote, target.sum_of_six, target.stack, none, &sum), CT_ERR_TIMEOUT);
+    assert_false(ct_remote_is_late(remote)); /* it has not begun */
     ct_remote_resume(remote);
     assert_int_equal(ct_remote_read(remote, target.sum_of_six, &word, sizeof word), CT_OK);
     ct_remote_limit(remote, LIMIT_MS, says_yes, &asked);
@@ -127,6 +128,38 @@ static void test_endless_calls(void **state) {
         kill(target.pid, SIGKILL);
         assert_int_equal(end_target(&target, NULL), -SIGKILL);
     }
+}
+
+/* A call that returns after we have stopped waiting finds its way back, whatever calls were made meanwhile. */
+static void test_late_return(void **state) {
+    (void)state;
+#ifdef __x86_64__
+    static const uint8_t code[] = {0x8b, 0x07, 0x85, 0xc0, 0x74, 0xfa, 0xc3}; /* 1: mov (%rdi),%eax; je 1b; ret */
+#else
+    static const uint32_t code[] = {0xb9400001, 0x34ffffe1, 0xd65f03c0}; /* 1: ldr w1, [x0]; cbz w1, 1b; ret */
+#endif
+    struct target target;
+    uint64_t map[6] = {0, 16384, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, (uint64_t)-1, 0};
+    uint64_t result, go = 1;
+    int64_t at;
+    start_target(&target, "nanosleep");
+    struct ct_remote *remote = open_remote(target.pid);
+    stop_remote(remote);
+    assert_int_equal(ct_remote_syscall(remote, SYS_mmap, map, &at), CT_OK);
+    assert_int_equal(ct_remote_write(remote, (uint64_t)at, code, sizeof code), CT_OK);
+    const uint64_t word[6] = {(uint64_t)at + 4096};
+    ct_remote_limit(remote, 200, NULL, NULL);
+    assert_int_equal(ct_remote_call(remote, (uint64_t)at, (uint64_t)at + 16384, word, &result), CT_ERR_TIMEOUT);
+    assert_true(ct_remote_is_late(remote));
+    ct_remote_limit(remote, 0, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        ct_remote_resume(remote);
+        stop_remote(remote);
+        assert_true(use(remote, &target));
+    }
+    assert_int_equal(ct_remote_write(remote, word[0], &go, sizeof go), CT_OK);
+    ct_remote_close(remote);
+    assert_int_equal(end_target(&target, NULL), 0);
 }
 
 /* A sleep is as long as it was meant to be, over many stops with calls. */
@@ -484,6 +517,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_bad_calls),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_endless_calls),
+        cmocka_unit_test(test_late_return),
         cmocka_unit_test(test_sleep_goes_on),
         cmocka_unit_test(test_calls_that_sleep),
         cmocka_unit_test(test_signals_between_calls),
@@ -501,6 +535,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_endless_calls),
+        cmocka_unit_test(test_late_return),
         cmocka_unit_test(test_signals_between_calls),
         cmocka_unit_test(test_death_at_each_step),
         cmocka_unit_test(test_death_and_sleep),

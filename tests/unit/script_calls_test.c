@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -87,6 +88,35 @@ static void calls_outside_of_callbacks(void **state) {
     end_server(&v);
     ask_line(&t, line, sizeof line, "threads 4 50");
     assert_string_equal(line, "wrong 0");
+    end_target(&t);
+}
+
+/* A program that has no memory for another thread now may have it later. */
+static void calls_when_threads_cannot_be_made(void **state) {
+    struct target t;
+    struct server v;
+    struct rlimit before, little;
+    char path[64];
+    unsigned long pages = 0;
+    (void)state;
+    start_target(&t);
+    begin_server(&v, &t, NULL, plain);
+    snprintf(path, sizeof path, "/proc/%d/statm", t.pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%lu", &pages), 1);
+    fclose(file);
+    assert_int_equal(prlimit(t.pid, RLIMIT_AS, NULL, &before), 0);
+    little = before;
+    little.rlim_cur = pages * (unsigned long)sysconf(_SC_PAGESIZE) + (320 << 10); /* for the call, not for the thread */
+    assert_int_equal(prlimit(t.pid, RLIMIT_AS, &little, NULL), 0);
+    struct ct_script_call c = {.function = t.add, .integers = {1, 2}};
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ct_script_run(v.script, NULL, &c, NULL, NULL), CT_ERR_BUSY);
+    assert_int_equal(prlimit(t.pid, RLIMIT_AS, &before, NULL), 0);
+    assert_int_equal(ct_script_run(v.script, NULL, &c, NULL, NULL), 0);
+    assert_int_equal(c.result, 3);
+    end_server(&v);
     end_target(&t);
 }
 
@@ -188,6 +218,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replaces_functions),
         cmocka_unit_test(calls_outside_of_callbacks),
+        cmocka_unit_test(calls_when_threads_cannot_be_made),
         cmocka_unit_test(lists_what_is_there),
         cmocka_unit_test(refuses_what_cannot_be),
     };
