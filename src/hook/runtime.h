@@ -561,9 +561,11 @@ static inline uint64_t ct_table_code_offset(void) {
 static inline uint64_t ct_both_codes_size(void) {
     return ct_table_code_offset() + (uint64_t)(ct_table_code_end - ct_table_code);
 }
-/* The words that make the first form lead to the second (switch_<isa>.c): the i-th word, at an offset in the first;
- * false: there are no more. Each is one aligned store, while threads run. */
+/* The words that make the first form lead to the second (switch.c): the i-th word, at an offset in the first; false:
+ * there are no more. Each is one aligned store, while threads run. */
 bool ct_switch_word(unsigned i, uint64_t *offset, uint64_t *word);
+/* Returns this word with a jump at its start, to code at a distance from it (switch_<isa>.c). */
+uint64_t ct_switch_jump(uint64_t word, uint64_t distance);
 /* Calls fn(a, b) on another stack. */
 uint64_t ct_hook_on_stack(uint64_t stack, uint64_t (*fn)(uint64_t, uint64_t), uint64_t a, uint64_t b);
 /* Calls fn(arg, vectors) with the vector state saved in `vectors` and set as C code expects it, and restores it

@@ -1,43 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Switches from one form of the shared code to the other, arm64: see runtime.h. Only while no thread runs the code: an
- * instruction that is no branch must not become one while it is executed. No state; freestanding. */
+/* The branch from one form of the shared code to the other, arm64. It replaces an instruction that is no branch, which
+ * no thread may be executing meanwhile. */
 #include "hook/runtime.h"
 
-static void make_jump(const uint8_t *from, const uint8_t *to, uint64_t *offset, uint64_t *word) {
-    uint64_t target = ct_table_code_offset() + (uint64_t)(to - ct_table_code);
-    *offset = (uint64_t)(from - ct_hook_code);
-    uint32_t distance = (uint32_t)((target - *offset) >> 2) & 0x03ffffffu;
-    *word = (*(const uint64_t *)from & ~0ull << 32) | 0x14000000u | distance;
-}
-
-bool ct_switch_word(unsigned i, uint64_t *offset, uint64_t *word) {
-#define ENTRY(number, name)                                                                                            \
-    case number:                                                                                                       \
-        make_jump(ct_hook_##name, ct_table_##name, offset, word);                                                      \
-        return true
-    switch (i) {
-        ENTRY(0, enter_record);
-        ENTRY(1, enter_entry);
-        ENTRY(2, enter_special);
-        ENTRY(3, enter_listen);
-        ENTRY(4, leave_record);
-        ENTRY(5, leave_listen);
-        ENTRY(6, enter_detail);
-        ENTRY(7, enter_entry_detail);
-        ENTRY(8, enter_special_detail);
-        ENTRY(9, leave_detail);
-        ENTRY(10, enter_record_fast);
-        ENTRY(11, enter_entry_fast);
-        ENTRY(12, leave_record_fast);
-        ENTRY(13, enter_detail_fast);
-        ENTRY(14, enter_entry_detail_fast);
-        ENTRY(15, leave_detail_fast);
-        ENTRY(16, sample_record);
-        ENTRY(17, sample_detail);
-        ENTRY(18, sample_entry);
-        ENTRY(19, sample_entry_detail);
-    default:
-        return false;
-    }
-#undef ENTRY
+uint64_t ct_switch_jump(uint64_t word, uint64_t distance) {
+    return (word & ~0ull << 32) | 0x14000000u | ((uint32_t)(distance >> 2) & 0x03ffffffu);
 }
