@@ -211,8 +211,6 @@ static inline uint64_t ct_stalk_helper(const struct stalk_region *r, const uint8
     extern const uint8_t ct_stalk_code[];
     return r->helpers + (uint64_t)(routine - ct_stalk_code);
 }
-/* Stores 4 bytes that lie within one unit that the mode can change atomically. */
-void ct_stalk_patch32(struct stalk_region *r, uint64_t run, uint32_t value);
 /* Gives up all fragments and frees them. The caller knows that no thread is in their code. Returns the bytes of
  * code. */
 uint64_t ct_stalk_cache_flush(struct stalk_cache *c);

@@ -134,7 +134,7 @@ bool ct_stalk_has_excluded(const struct ct_stalker *s) {
 static uint64_t stub_for(struct stalk_thread *t, uint64_t target, uint64_t address) {
     if (!ct_stalk_has_excluded(t->stalker) || !ct_stalk_is_setjmp(target))
         return ct_stalk_return_stub(t->cache, address);
-    return ct_stalk_landing(t->stalker, address); /* landing_<isa>.c */
+    return ct_stalk_landing(t->stalker, address); /* landing.c */
 }
 
 /* Excluded code is followed where the thread was in it when following began, for example. A register keeps the return

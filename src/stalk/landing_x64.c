@@ -1,115 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where setjmp returns to while code is excluded, x86_64.
- *
- * longjmp continues where setjmp returned. Excluded code may call longjmp natively; the thread would then continue
- * natively. So setjmp runs like an excluded call, with a return address of ours, and saves that one. A jump buffer may
- * outlive the Stalker, and any thread may use it. So these slots belong to no Stalker, are never freed, and check
- * whether the thread that arrives is followed now. If it is not, they jump to the application's return address.
- *
- * A slot has 64 bytes; the last 8 are the application's return address. Flags, rcx and r11 are free when setjmp
- * returns. Owner: `lock`, taken inside a Stalker's lock; a slot never changes once it is written. */
-#include "isa/machine.h"
-#include "os/os.h"
-#include "os/thread.h"
-#include "stalk/cache.h"
+/* The code of a slot where setjmp returns to, x86_64. Flags, rcx and r11 are free when setjmp returns. */
+#include "stalk/landing.h"
 #include "stalk/emit_x64.h"
 #include "stalk/engine.h"
-#include "stalk/memory.h"
-#include "stalk/stalker.h"
-#include "stalk/unwind.h"
 
-enum { SLOT = 64, WORD = 56, ROOM = 128 << 10, KEYS = 2 * ROOM / SLOT };
-
-static uint32_t lock;
-static struct stalk_region region; /* a region of its own, whose copy of the helpers stays too */
-static uint64_t slots, used;
-static uint32_t *numbers; /* by hash of the address: 1 + index of its slot */
-
-static uint64_t *word_of(uint64_t slot) {
-    return (uint64_t *)(slot + WORD);
-}
-
-static bool make_slots(enum ct_wx_mode mode) {
-    uint64_t here = (uint64_t)&ct_stalk_engine;
-    uint64_t run;
-    uint8_t *write;
-    size_t helpers = (size_t)(ct_stalk_code_end - ct_stalk_code);
-    if (slots)
-        return true;
-    if (!numbers && !(numbers = ct_os_alloc(KEYS * sizeof *numbers, CT_OS_READ | CT_OS_WRITE)))
-        return false;
-    if (!region.arena && ct_arena_create(&region.arena, here, here + 1, ct_machine_host()->branch_reach, mode) &&
-        ct_arena_create(&region.arena, 0, ct_os_address_limit(), ct_os_address_limit(), mode))
-        return false;
-    if (ct_arena_alloc(region.arena, helpers, 64, &run, &write) ||
-        ct_arena_write(region.arena, run, ct_stalk_code, helpers))
-        return false;
-    region.helpers = run;
-    if (ct_arena_alloc(region.arena, ROOM, 64, &run, &write))
-        return false;
-    __atomic_store_n(&slots, run, __ATOMIC_RELEASE);
-    return true;
-}
-
-static bool write_slot(uint64_t run, uint64_t address) {
-    uint8_t bytes[SLOT] = {0};
-    struct ct_code_buf code = {bytes, sizeof bytes, 0, run, false};
-    CT_X64_BYTES(&code, 0xf3, 0x48, 0x0f, 0xae, 0xc9,      /* rdgsbase rcx */
+bool ct_stalk_put_landing(struct ct_code_buf *code, const struct stalk_region *r) {
+    CT_X64_BYTES(code, 0xf3, 0x48, 0x0f, 0xae, 0xc9,       /* rdgsbase rcx */
                  0xe3, 0,                                  /* jrcxz unfollowed */
                  0x64, 0x48, 0x8b, 0x0c, 0x25, 0, 0, 0, 0, /* mov rcx, fs:0 */
                  0x65, 0x48, 0x3b, 0x0c, 0x25);            /* cmp rcx, gs:own */
-    ct_code_u32(&code, CT_AREA_OWN);
-    CT_X64_BYTES(&code, 0x75, 0, 0x48, 0x8b, 0x0d); /* jne unfollowed; mov rcx, [rip + word] */
-    ct_code_u32(&code, (uint32_t)(WORD - (code.length + 4)));
-    gs_store(&code, CT_X64_RCX, CT_AREA_TARGET);
-    ct_x64_emit_jmp(&code, ct_stalk_helper(&region, ct_stalk_landed));
-    bytes[6] = (uint8_t)(code.length - 7);
-    bytes[26] = (uint8_t)(code.length - 27);
-    CT_X64_BYTES(&code, 0xff, 0x25); /* jmp [rip + word] */
-    ct_code_u32(&code, (uint32_t)(WORD - (code.length + 4)));
-    if (code.overflow || code.length > WORD)
-        return false;
-    ct_stalk_copy(bytes + WORD, &address, sizeof address);
-    return !ct_arena_write(region.arena, run, bytes, sizeof bytes);
-}
-
-static uint64_t find_or_make_slot(uint64_t address) {
-    size_t i = (size_t)(address * 0x9e3779b97f4a7c15ull >> 40) % KEYS;
-    for (; numbers[i]; i = (i + 1) % KEYS)
-        if (*word_of(slots + (numbers[i] - 1) * SLOT) == address)
-            return slots + (numbers[i] - 1) * SLOT;
-    if (used == ROOM / SLOT || !write_slot(slots + used * SLOT, address))
-        return 0;
-    numbers[i] = (uint32_t)++used;
-    return slots + (used - 1) * SLOT;
-}
-
-uint64_t ct_stalk_landing(struct ct_stalker *s, uint64_t address) {
-    if (!s->machine.has_gsbase)
-        return 0;
-    while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE)) /* released below */
-        ct_os_relax();
-    uint64_t slot = make_slots(s->mode) ? find_or_make_slot(address) : 0;
-    __atomic_store_n(&lock, 0, __ATOMIC_RELEASE);
-    return slot;
-}
-
-uint64_t ct_stalk_landing_of(uint64_t pc) {
-    uint64_t start = __atomic_load_n(&slots, __ATOMIC_ACQUIRE);
-    return start && pc - start < ROOM ? *word_of(pc & ~(uint64_t)(SLOT - 1)) : 0;
-}
-
-const struct stalk_region *ct_stalk_landing_region(uint64_t pc) {
-    size_t helpers = (size_t)(ct_stalk_code_end - ct_stalk_code);
-    return __atomic_load_n(&slots, __ATOMIC_ACQUIRE) && pc - region.helpers < helpers ? &region : NULL;
-}
-
-bool ct_stalk_landings_shared(void) {
-    return region.arena && ct_arena_mode(region.arena) != CT_WX_RWX;
-}
-
-void ct_stalk_landings_in_child(void) {
-    lock = 0;
-    if (region.arena)
-        (void)ct_arena_unshare(region.arena);
+    ct_code_u32(code, CT_AREA_OWN);
+    CT_X64_BYTES(code, 0x75, 0, 0x48, 0x8b, 0x0d); /* jne unfollowed; mov rcx, [rip + word] */
+    ct_code_u32(code, (uint32_t)(STALK_LANDING_AT - (code->length + 4)));
+    gs_store(code, CT_X64_RCX, CT_AREA_TARGET);
+    ct_x64_emit_jmp(code, ct_stalk_helper(r, ct_stalk_landed));
+    code->bytes[6] = (uint8_t)(code->length - 7);
+    code->bytes[26] = (uint8_t)(code->length - 27);
+    CT_X64_BYTES(code, 0xff, 0x25); /* jmp [rip + word] */
+    ct_code_u32(code, (uint32_t)(STALK_LANDING_AT - (code->length + 4)));
+    return !code->overflow;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links between fragments, and code for calls of excluded code and for system calls that return twice (link_<isa>.c,
- * excluded_<isa>.c). */
+/* Links between fragments (link.c), and code for calls of excluded code and for system calls that return twice
+ * (link_<isa>.c, excluded_<isa>.c). */
 #ifndef CT_STALK_LINK_H
 #define CT_STALK_LINK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct ct_registers;
@@ -12,7 +13,9 @@ struct ct_stalker;
 struct stalk_area;
 struct stalk_cache;
 struct stalk_entry;
+struct stalk_exit;
 struct stalk_machine;
+struct stalk_region;
 struct stalk_thread;
 
 /* Links the exit: it jumps directly to the entry from now on. */
@@ -26,6 +29,33 @@ void ct_stalk_take_table(struct stalk_cache *c, uint32_t exit);
 void ct_stalk_publish(struct stalk_cache *c, struct stalk_entry *e);
 /* The table leads returns to the entry from now on. */
 void ct_stalk_publish_return(struct stalk_cache *c, struct stalk_entry *e);
+
+/* ---- what link.c needs of the machine (link_<isa>.c) ---- */
+
+/* The exit's branch jumps to this code from now on, or it is a nop. */
+void ct_stalk_set_exit(struct stalk_exit *e, uint64_t to);
+void ct_stalk_open_exit(struct stalk_exit *e);
+/* Returns where the exit's branch jumps when it leads to the entry: to a jump of its own if the entry is far. 0: out of
+ * memory. */
+uint64_t ct_stalk_link_target(const struct stalk_exit *e, const struct stalk_entry *entry);
+/* Returns code that compares the target of an indirect branch with the last of these first. 0: out of memory, or the
+ * code is too far from the branch. */
+uint64_t ct_stalk_make_compares(struct stalk_cache *c, const struct stalk_exit *site,
+                                const struct stalk_entry *const *targets, unsigned n);
+/* Makes a way into an entry that was made without one for indirect branches, or for returns. 0: out of memory. */
+uint64_t ct_stalk_make_way_in(const struct stalk_entry *e, bool returns);
+/* Has the entry a way in for returns that does for all that are known now? If not, the next one that is made does. */
+bool ct_stalk_return_way_fits(struct stalk_cache *c, struct stalk_entry *e);
+
+/* ---- patches of code that threads may be running ---- */
+
+/* Stores 4 bytes that lie within one unit that the mode can change atomically. */
+void ct_stalk_patch32(struct stalk_region *r, uint64_t run, uint32_t value);
+/* Stores `size` bytes that lie in one aligned word of 8. */
+void ct_stalk_patch_word(struct stalk_region *r, uint64_t run, const void *bytes, size_t size);
+
+/* ---- code by address ---- */
+
 /* Returns code to which an excluded call returns, for the application's return address. 0: out of memory. */
 uint64_t ct_stalk_return_stub(struct stalk_cache *c, uint64_t return_address);
 /* Returns the place that holds the address of such code, by return address. Code of other kinds is found by an address

@@ -21,6 +21,7 @@ static inline uint64_t ct_stalk_address(uint64_t word) {
 
 enum {
     STALK_SVC = 0xd4000001,
+    STALK_LANDING_ENTRY = 4,
     STALK_LANDING_WORD = 52, /* where a landing slot keeps its address, and its size, from where calls return to */
     STALK_LANDING_SIZE = 64,
 };
@@ -29,6 +30,11 @@ enum {
 struct stalk_machine {
     bool unused;
 };
+
+static inline bool ct_stalk_can_land(const struct stalk_machine *m) {
+    (void)m;
+    return true;
+}
 
 /* Frames are known by the word below the stack pointer that their function was entered with. */
 static inline uint64_t ct_stalk_slot(const uint64_t *gpr) {
@@ -82,8 +88,6 @@ struct stalk_thread;
 /* The thread leaves the engine for `to`: returns code that goes there with all registers, or translated code as it
  * is. */
 uint64_t ct_stalk_way_out(struct stalk_thread *t, uint64_t to);
-/* Where the landing slots are; 0: there are none yet. */
-uint64_t ct_stalk_landings(void);
 
 /* As translated code computes them (lower_a64.c). */
 static inline uint16_t ct_stalk_hash_target(const struct stalk_machine *m, uint64_t address) {

@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { STALK_REGISTERS = 16, STALK_RETURN_IN_REGISTER = 0 }; /* in hardware numbering */
+/* Registers in hardware numbering; at which byte of a landing slot calls return. */
+enum { STALK_REGISTERS = 16, STALK_RETURN_IN_REGISTER = 0, STALK_LANDING_ENTRY = 0 };
 
 #define STALK_NEIGHBOURS  (192ull << 20) /* how far around an address its region reaches */
 #define STALK_TABLE_ALIGN 1u
@@ -30,6 +31,11 @@ struct stalk_machine {
         bool overwrites;
     } after_call;
 };
+
+/* A landing slot finds out by GS whether its thread is followed. */
+static inline bool ct_stalk_can_land(const struct stalk_machine *m) {
+    return m->has_gsbase;
+}
 
 /* ---- a function that is about to begin ---- */
 

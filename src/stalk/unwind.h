@@ -35,6 +35,8 @@ bool ct_stalk_unwind_deregister(struct stalk_cache *c);
 uint64_t ct_stalk_landing(struct ct_stalker *s, uint64_t address);
 /* Returns the application's return address for such code, from any place in it; 0: pc is not in such code. */
 uint64_t ct_stalk_landing_of(uint64_t pc);
+/* Where the slots of such code are; 0: there are none yet. */
+uint64_t ct_stalk_landings(void);
 /* Returns the region of these slots, if its copy of the helpers contains pc. */
 const struct stalk_region *ct_stalk_landing_region(uint64_t pc);
 bool ct_stalk_landings_shared(void);
