@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The code of a slot where calls of excluded code return to, arm64. Such a call has an address of ours in x30, which the
- * callee keeps where it likes. Calls return to the second word, because unwinders look up the byte before (unwind.c).
- * x16, x17 and x30 are free where a function returns. */
+/* The code of a slot where calls of excluded code return to, arm64. Such a call has an address of ours in x30, which
+ * the callee keeps where it likes. Calls return to the second word, because unwinders look up the byte before
+ * (unwind.c). x16, x17 and x30 are free where a function returns. */
 #include "stalk/landing.h"
 #include "stalk/emit_a64.h"
 #include "stalk/engine.h"
