@@ -143,31 +143,6 @@ static void release_claim(struct stalk_thread *t, enum claim c) {
 
 /* ---- delivery ---- */
 
-static void count_call(struct stalk_thread *t, uint64_t target, uint64_t count) {
-    if (!t->summary || t->summary_used * 2 >= t->summary_size)
-        return;
-    uint32_t mask = t->summary_size - 1, i = (uint32_t)(target * 0x9e3779b97f4a7c15ull >> 40) & mask;
-    while (t->summary[i].target && t->summary[i].target != target)
-        i = (i + 1) & mask;
-    t->summary_used += !t->summary[i].target;
-    t->summary[i].target = target;
-    t->summary[i].count += count;
-}
-
-/* Counters only grow: the thread may be stopped in the middle of adding to one. */
-static void take_counters(struct stalk_thread *t) {
-    const uint64_t *counters = t->area->counters;
-    if (!t->cache->count_calls || !counters)
-        return;
-    for (uint32_t i = 1; i <= t->cache->counters; i++) {
-        uint64_t now = __atomic_load_n(&counters[i], __ATOMIC_RELAXED);
-        if (now != t->counted[i]) {
-            count_call(t, t->cache->counter_targets[i], now - t->counted[i]);
-            t->counted[i] = now;
-        }
-    }
-}
-
 /* Moves the used slots of the table to its front; it is cleared afterwards. */
 static uint32_t compact_summary(struct stalk_thread *t) {
     uint32_t n = 0;
@@ -181,15 +156,6 @@ static uint32_t compact_summary(struct stalk_thread *t) {
     return n;
 }
 
-static void deliver_queue(void *arg, void *vectors) {
-    struct stalk_thread *t = arg;
-    (void)vectors;
-    if (t->queued && t->sink.on_receive)
-        t->sink.on_receive(t->sink.user, t->tid, t->queue, t->queued);
-    __atomic_add_fetch(&t->stalker->statistics.events, t->queued, __ATOMIC_RELAXED);
-    t->queued = 0;
-}
-
 static void deliver_summary(void *arg, void *vectors) {
     struct stalk_thread *t = arg;
     (void)vectors;
@@ -199,6 +165,50 @@ static void deliver_summary(void *arg, void *vectors) {
     for (uint32_t i = 0; i < n; i++)
         t->summary[i].target = t->summary[i].count = 0;
     t->summary_used = 0;
+}
+
+static struct ct_stalker_call_count *find_count(const struct stalk_thread *t, uint64_t target) {
+    uint32_t mask = t->summary_size - 1, i = (uint32_t)(target * 0x9e3779b97f4a7c15ull >> 40) & mask;
+    while (t->summary[i].target && t->summary[i].target != target)
+        i = (i + 1) & mask;
+    return &t->summary[i];
+}
+
+/* `by`: as in take_records. A table that is half full is delivered. */
+static void count_call(struct stalk_thread *t, struct stalk_thread *by, uint64_t target, uint64_t count) {
+    if (!t->summary)
+        return;
+    struct ct_stalker_call_count *c = find_count(t, target);
+    if (!c->target && t->summary_used * 2 >= t->summary_size) {
+        ct_stalk_call_out(by, deliver_summary, t);
+        c = find_count(t, target);
+    }
+    t->summary_used += !c->target;
+    c->target = target;
+    c->count += count;
+}
+
+/* Counters only grow: the thread may be stopped in the middle of adding to one. */
+static void take_counters(struct stalk_thread *t, struct stalk_thread *by) {
+    const uint64_t *counters = t->area->counters;
+    if (!t->cache->count_calls || !counters)
+        return;
+    for (uint32_t i = 1; i <= t->cache->counters; i++) {
+        uint64_t now = __atomic_load_n(&counters[i], __ATOMIC_RELAXED);
+        if (now != t->counted[i]) {
+            count_call(t, by, t->cache->counter_targets[i], now - t->counted[i]);
+            t->counted[i] = now;
+        }
+    }
+}
+
+static void deliver_queue(void *arg, void *vectors) {
+    struct stalk_thread *t = arg;
+    (void)vectors;
+    if (t->queued && t->sink.on_receive)
+        t->sink.on_receive(t->sink.user, t->tid, t->queue, t->queued);
+    __atomic_add_fetch(&t->stalker->statistics.events, t->queued, __ATOMIC_RELAXED);
+    t->queued = 0;
 }
 
 /* ---- expanding ---- */
@@ -365,7 +375,7 @@ static void expand_branch(struct expansion *x, const struct stalk_site *site, co
     uint64_t target = target_of(site, r);
     int32_t depth = depth_of(x, address_in(r->sp) - (call ? 8 : 0), call);
     if (call && x->summary)
-        count_call(x->t, target, 1);
+        count_call(x->t, x->by, target, 1);
     if (!x->receive)
         return;
     struct ct_stalker_event *e = put_event(x, site->kind, site->location, target);
@@ -569,7 +579,7 @@ static void deliver_all(struct stalk_thread *t, struct stalk_thread *by, bool co
     if (t->queued)
         ct_stalk_call_out(by, deliver_queue, t);
     if (t->sink.on_call_summary && counts) {
-        take_counters(t);
+        take_counters(t, by);
         ct_stalk_call_out(by, deliver_summary, t);
     }
 }
@@ -585,7 +595,7 @@ void ct_stalk_events_drain(struct stalk_thread *t, bool deliver_now) {
 void ct_stalk_events_change_over(struct stalk_thread *t) {
     enum claim c = claim(t, t->tid, true);
     take_records(t, t, UINT64_MAX);
-    take_counters(t);
+    take_counters(t, t);
     t->left = t->cache;
     while (t->cache->newer)
         t->cache = t->cache->newer;
@@ -658,7 +668,7 @@ static void enter_handler(struct expansion *x, uint64_t pc, uint64_t handler, ui
         depth = depth_of(x, slot, true);
     }
     if (x->summary)
-        count_call(x->t, handler, 1);
+        count_call(x->t, x->by, handler, 1);
     if (!x->receive)
         return;
     struct ct_stalker_event *e = put_event(x, CT_STALKER_CALL, pc, handler);

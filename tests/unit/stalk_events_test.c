@@ -474,6 +474,36 @@ static size_t count_kind(const struct log *log, uint32_t kind, uint64_t target) 
     return n;
 }
 
+/* One function after the other, each a return alone. */
+enum { MANY = 40000 };
+extern const char many_functions[], many_functions_end[];
+__asm__(".text\n"
+        ".balign 4\n"
+        "many_functions:\n"
+        ".rept 40000\n"
+        "ret\n"
+        ".endr\n"
+        "many_functions_end:\n");
+
+static int call_many(int times) {
+    size_t size = (size_t)(many_functions_end - many_functions) / MANY;
+    for (int k = 0; k < times; k++)
+        for (size_t i = 0; i < MANY; i++) {
+            void (*volatile fn)(void) = (void (*)(void))(uintptr_t)(many_functions + i * size);
+            fn();
+        }
+    return 0;
+}
+
+/* However many functions there are, no call is left out. */
+static void test_summary_of_many(void **state) {
+    (void)state;
+    struct log summary;
+    const struct settings settings = {CT_STALKER_CALL, 1, 0, true};
+    follow(&summary, &settings, call_many, 2);
+    assert_in_range(summary.summary_total, 2 * MANY, 2 * MANY + 100);
+}
+
 /* The summary has as many calls as there are events, counted in the code or not. */
 static void test_summary(void **state) {
     (void)state;
@@ -624,12 +654,19 @@ static void test_compile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_handlers),   cmocka_unit_test(test_tail_jump),
-        cmocka_unit_test(test_calls),      cmocka_unit_test(test_longjmp_depth),
-        cmocka_unit_test(test_deep),       cmocka_unit_test(test_exec),
-        cmocka_unit_test(test_blocks),     cmocka_unit_test(test_summary),
-        cmocka_unit_test(test_capacity),   cmocka_unit_test(test_timestamps),
-        cmocka_unit_test(test_fast_clock), cmocka_unit_test(test_fast_clock_waits),
+        cmocka_unit_test(test_handlers),
+        cmocka_unit_test(test_tail_jump),
+        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_longjmp_depth),
+        cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_exec),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_summary),
+        cmocka_unit_test(test_summary_of_many),
+        cmocka_unit_test(test_capacity),
+        cmocka_unit_test(test_timestamps),
+        cmocka_unit_test(test_fast_clock),
+        cmocka_unit_test(test_fast_clock_waits),
         cmocka_unit_test(test_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
