@@ -28,11 +28,10 @@ bool ct_script_guest_is_open(void) {
             !(__atomic_load_n(&c->liveness, __ATOMIC_RELAXED) & CT_SHM_OWNER_DIED) && guest.runtime->pid == guest.pid);
 }
 
-/* Entry and return of one call have the same number, which no other open call has: its place on the stack, and how many
- * are open below, since a tail call takes the same place. */
-static uint64_t number_of(const struct ct_cpu_context *cpu, uint32_t depth, bool returning) {
-    uint64_t slot = ct_cpu_sp(cpu) - (returning ? sizeof(uint64_t) : 0);
-    return slot / sizeof(uint64_t) << DEPTH_BITS | (depth & ((1u << DEPTH_BITS) - 1));
+/* Entry and return of one call have the same number, which no other open call has: its slot, and how many are open
+ * below, since a tail call takes the same place. */
+static uint64_t number_of(const struct ct_hook_call *call) {
+    return call->data / sizeof(uint64_t) << DEPTH_BITS | (call->depth & ((1u << DEPTH_BITS) - 1));
 }
 
 static void hear(struct ct_cpu_context *cpu, struct ct_hook_call *call, bool returning) {
@@ -45,7 +44,7 @@ static void hear(struct ct_cpu_context *cpu, struct ct_hook_call *call, bool ret
     if (!function)
         return;
     call->user = (void *)h->user;
-    call->data = number_of(cpu, call->depth, returning);
+    call->data = number_of(call);
     ((void (*)(struct ct_cpu_context *, struct ct_hook_call *))function)(cpu, call);
 }
 

@@ -456,13 +456,14 @@ static void notify_listener(struct ct_block *b, bool returning, struct ct_cpu_co
         e->data = notify(b, fn, returning, cpu, e, depth, e->data);
 }
 
+/* Their call.data is the frame's slot, at the entry and at the return. */
 static void notify_guests(struct ct_block *b, bool returning, struct ct_cpu_context *cpu, const struct ct_shadow *e,
                           uint32_t depth) {
     for (unsigned i = 0; i < CT_HOOK_GUESTS; i++) {
         const struct ct_hook_guest *guest = &b->runtime->guests[i];
         callback *fn = returning ? guest->on_return : guest->on_call;
         if (fn)
-            (void)notify(b, fn, returning, cpu, e, depth, 0);
+            (void)notify(b, fn, returning, cpu, e, depth, e->slot);
     }
 }
 

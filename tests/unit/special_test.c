@@ -218,6 +218,34 @@ static void test_look_unrecorded(void **state) {
     assert_string_equal(recorded(&f), "C1 C2 R2 R1");
 }
 
+static uint64_t heard[2];
+
+static void hear_call(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
+    (void)cpu;
+    heard[0] = call->data;
+}
+
+static void hear_return(struct ct_cpu_context *cpu, struct ct_hook_call *call) {
+    (void)cpu;
+    heard[1] = call->data;
+}
+
+/* Guests tell calls apart by their slots, which are not the stack pointer on each machine. */
+static void test_guests_hear_of_slots(void **state) {
+    (void)state;
+    uint64_t words[64] = {0};
+    struct ct_cpu_context *cpu = (struct ct_cpu_context *)words;
+    f.runtime.guests[0] = (struct ct_hook_guest){hear_call, hear_return, 0};
+    *word_at(home(800)) = real_return(home(800));
+    assert_int_equal(ct_hook_on_call(cpu, home(800), stub_of(&f, 3)), CT_GO_OBSERVED);
+    *word_at(home(800)) = resume_of(&f, 3);
+    assert_int_equal(ct_hook_on_return(cpu, home(800)), real_return(home(800)));
+    assert_int_equal(heard[0], home(800));
+    assert_int_equal(heard[1], home(800));
+    assert_string_equal(recorded(&f), "C3 R3");
+    f.runtime.guests[0] = (struct ct_hook_guest){0};
+}
+
 /* It ends with a jump to another function, which looks in its place. */
 static void test_look_handed_on(void **state) {
     (void)state;
@@ -419,6 +447,7 @@ int main(void) {
         TEST(test_without_counter),
         TEST(test_look),
         TEST(test_look_unrecorded),
+        TEST(test_guests_hear_of_slots),
         TEST(test_look_handed_on),
         TEST(test_look_left),
         TEST(test_look_in_a_walk),
