@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """documents_test.py ROOT: links and names of files in the documents lead somewhere, and lines keep to 120 columns."""
 
+import fnmatch
 import pathlib
 import re
 import sys
@@ -61,6 +62,19 @@ class Documents(unittest.TestCase):
                         continue
                     with self.subTest("%s:%d" % (path.relative_to(ROOT), number), name=name):
                         self.assertTrue(exists(name if first in FOLDERS else "src/" + name))
+
+    def test_port(self):
+        """The table of files of a machine has all of them, and no others."""
+        text = (ROOT / "docs/ARCHITECTURE.md").read_text().split("## A port")[1].split("\n## ")[0]
+        names = re.findall(r"`([\w/.*<>]+/[\w/.*<>]+)`", "".join(l for l in text.splitlines() if l.startswith("| `")))
+        for isa in ("x64", "a64"):
+            files = {str(p.relative_to(ROOT / "src")) for p in (ROOT / "src").rglob("*_%s.[chS]" % isa)}
+            for file in sorted(files):
+                with self.subTest(file=file):
+                    self.assertTrue(any(fnmatch.fnmatch(file, n.replace("<isa>", isa)) for n in names))
+        for name in names:
+            with self.subTest(name=name):
+                self.assertTrue(any(any((ROOT / "src").glob(name.replace("<isa>", isa))) for isa in ("x64", "a64")))
 
     def test_tour(self):
         """The tour also gives names without their folder: of the folder that was named last."""
