@@ -130,13 +130,33 @@ static void forget_segments(struct ct_target_source *s) {
     s->end = 0;
 }
 
+/* How much of the file's beginning is no code: code that begins in the page with the headers, as arm64's linkers have
+ * it, may have been patched. */
+static uint64_t bytes_before_code(const struct ct_elf *elf, uint64_t limit) {
+    struct ct_elf_section section;
+    Elf64_Ehdr header;
+    bool found = false;
+    for (uint32_t i = 0; i < elf->shnum; i++) {
+        if (!ct_elf_section(elf, i, &section) || !(section.flags & SHF_EXECINSTR) || !section.bytes.size)
+            continue;
+        uint64_t offset = (uint64_t)(section.bytes.data - elf->data);
+        limit = offset < limit ? offset : limit;
+        found = true;
+    }
+    memcpy(&header, elf->data, sizeof header);
+    uint64_t headers = header.e_phoff + elf->phnum * sizeof(Elf64_Phdr);
+    return found || headers > limit ? limit : headers;
+}
+
 /* Is this the file that was mapped? Compares the page with the headers and notes. */
-static bool is_same_file(const struct ct_target_source *s) {
+static bool is_same_file(const struct ct_target_source *s, const struct ct_elf *elf) {
     const struct ct_target_segment *first = &s->segments[0];
     uint8_t bytes[CT_TARGET_HEAD];
     uint64_t size = first->file_end - first->start;
     if (size > sizeof bytes)
         size = sizeof bytes;
+    if (first->flags & PF_X && !first->offset)
+        size = bytes_before_code(elf, size);
     if (first->offset > s->file_size || size > s->file_size - first->offset || (first->flags & PF_W))
         return false;
     return !ct_remote_read(s->remote, first->start, bytes, size) &&
@@ -150,7 +170,7 @@ static int load_from_file(struct ct_target_source *s, const struct ct_os_map *ma
         status = CT_ERR_BAD_FILE;
     if (!status)
         status = note_segments(s, &elf);
-    if (!status && !is_same_file(s))
+    if (!status && !is_same_file(s, &elf))
         status = CT_ERR_NOT_FOUND;
     if (!status)
         ct_elf_build_id(&elf, s->build_id);

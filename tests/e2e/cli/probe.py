@@ -126,7 +126,7 @@ class Probe(unittest.TestCase):
         self.assertIn("--probe: calls = 4\n", done.stderr)
 
     def test_attached(self):
-        process = subprocess.Popen([PROGRAM, "1000000", "1000"], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([PROGRAM, "1000000", "20000"], stdout=subprocess.PIPE, text=True)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         for expected in ("ready\n", "1070\n"):
@@ -146,7 +146,7 @@ class Probe(unittest.TestCase):
 
     def test_recorder_killed(self):
         """The program goes on as it was, and the next recorder cleans up."""
-        process = subprocess.Popen([PROGRAM, "1000000", "1000"], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([PROGRAM, "1000000", "20000"], stdout=subprocess.PIPE, text=True)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         for expected in ("ready\n", "1070\n"):
@@ -171,7 +171,8 @@ class Probe(unittest.TestCase):
         line = None
         while line != wanted:
             self.assertLess(time.monotonic(), deadline, "the program prints %r" % wanted)
-            self.assertTrue(recorder is None or recorder.poll() is None, "the recorder has ended")
+            if recorder and recorder.poll() is not None:
+                self.fail("the recorder has ended: " + recorder.stderr.read())
             line = read_line(process.stdout, "the program prints on")
 
     def check_refused(self, done, code, *patterns):
