@@ -47,6 +47,7 @@ static const struct field call_fields[] = {
     {"stack_count", offsetof(struct ct_script_call, stack_count)},
     {"stack", offsetof(struct ct_script_call, stack)},
     {"errno_function", offsetof(struct ct_script_call, errno_function)},
+    {"place", offsetof(struct ct_script_call, place)},
     {"result", offsetof(struct ct_script_call, result)},
     {"result_high", offsetof(struct ct_script_call, result_high)},
     {"real", offsetof(struct ct_script_call, real)},

@@ -9,6 +9,7 @@ const {parseType, parseMember} = require('./types');
 
 const REGISTERS = {x64: {general: 6, vector: 8}, arm64: {general: 8, vector: 8}};
 const WORD = 8;
+const ADDRESS = {kind: 'address', offset: 0, size: WORD, vector: false}; /* of a large structure */
 
 /* Parts of a value: {offset, size, vector}. */
 function partsOf(type, arch) {
@@ -38,8 +39,8 @@ function realsOnly(type) {
   return alike ? type.fields.map(({offset, type: {size}}) => ({offset, size, vector: true})) : null;
 }
 
-/* Structures that are passed in memory. x86_64 puts them on the stack; arm64 passes their address, which no thread of
- * the target has prepared. */
+/* Structures that are in memory. As arguments x86_64 has them on the stack; arm64 passes the address of a copy. Who
+ * wants one as a result says where it goes. */
 function isLarge(type, arch) {
   return type.kind === 'structure' && type.size > 2 * WORD && !(arch === 'arm64' && realsOnly(type));
 }
@@ -59,12 +60,12 @@ class Places {
   }
 
   next(type) {
-    if (isLarge(type, this.arch)) {
-      if (this.arch === 'arm64')
-        throw new Error('structures of more than 16 bytes cannot be passed by value on arm64');
-      return this.#onStack(wordsOf(type));
-    }
-    const parts = partsOf(type, this.arch);
+    if (!isLarge(type, this.arch))
+      return this.#inRegisters(partsOf(type, this.arch), type);
+    return this.arch === 'arm64' ? this.#inRegisters([{...ADDRESS}], ADDRESS) : this.#onStack(wordsOf(type));
+  }
+
+  #inRegisters(parts, type) {
     const vectors = parts.filter((part) => part.vector).length;
     const generals = parts.length - vectors;
     if (this.general + generals > this.limits.general || this.vector + vectors > this.limits.vector) {
@@ -82,10 +83,8 @@ class Places {
 
 /* Parts of a result, each in the next result register of its kind. */
 function placesOfResult(type, arch) {
-  if (type.kind === 'void')
+  if (type.kind === 'void' || isLarge(type, arch))
     return [];
-  if (isLarge(type, arch))
-    throw new Error('structures of more than 16 bytes cannot be returned by value');
   let general = 0, vector = 0;
   return partsOf(type, arch).map((part) => part.vector
     ? {...part, where: 'vector', index: vector++}
@@ -116,6 +115,16 @@ function gather(type, places, word) {
   return type.get(view, 0);
 }
 
+function bytesOf(type, value) {
+  const bytes = Buffer.alloc(type.size);
+  type.put(new DataView(bytes.buffer, bytes.byteOffset, bytes.length), 0, value);
+  return bytes;
+}
+
+function valueOf(type, bytes) {
+  return type.get(new DataView(bytes.buffer, bytes.byteOffset, bytes.length), 0);
+}
+
 /* What comes after "..." is passed as C promotes it. */
 function promoted(name) {
   return name === 'float' ? 'double' : name;
@@ -133,35 +142,58 @@ class Signature {
     this.result = parseType(result, NativePointer);
     this.types = all.map((name) => parseMember(name, NativePointer));
     const places = new Places(arch);
+    this.hasPlace = isLarge(this.result, arch);
+    this.placeIsArgument = this.hasPlace && arch === 'x64';
+    places.general += this.placeIsArgument ? 1 : 0;
     this.places = this.types.map((type) => places.next(type));
     this.counts = {general: places.general, vector: places.vector, stack: places.stack};
     this.resultPlaces = placesOfResult(this.result, arch);
   }
 
-  /* Of a call: words for registers and stack. */
-  putArguments(values) {
+  /* Of a call: words for registers and stack; `place` is where a large result goes. copy(bytes): the address of a copy
+   * in the target, which stays until the call is over. */
+  putArguments(values, copy) {
     if (values.length !== this.types.length)
       throw new TypeError(`expected ${this.types.length} arguments, not ${values.length}`);
     const words = {
       general: new Array(this.counts.general).fill(0n),
       vector: new Array(this.counts.vector).fill(0n),
       stack: new Array(this.counts.stack).fill(0n),
+      place: this.hasPlace ? copy(Buffer.alloc(this.result.size)) : 0n,
     };
-    this.types.forEach((type, i) => scatter(type, this.places[i], values[i], words));
+    if (this.placeIsArgument)
+      words.general[0] = words.place;
+    this.types.forEach((type, i) => {
+      const [{kind, where, index}] = this.places[i];
+      if (kind === ADDRESS.kind)
+        words[where][index] = copy(bytesOf(type, values[i]));
+      else
+        scatter(type, this.places[i], values[i], words);
+    });
     return words;
   }
 
-  getArguments(word) {
-    return this.types.map((type, i) => gather(type, this.places[i], word));
+  /* read(address, size): bytes of the target. */
+  getArguments(word, read) {
+    return this.types.map((type, i) => {
+      const [{kind, where, index}] = this.places[i];
+      return kind === ADDRESS.kind ? valueOf(type, read(word(where, index), type.size))
+        : gather(type, this.places[i], word);
+    });
   }
 
-  getResult(word) {
+  getResult(word, place, read) {
+    if (this.hasPlace)
+      return valueOf(this.result, read(place, this.result.size));
     return this.result.kind === 'void' ? undefined : gather(this.result, this.resultPlaces, word);
   }
 
-  putResult(value) {
-    const words = {general: [], vector: [], stack: []};
-    if (this.result.kind !== 'void')
+  /* write(address, bytes): into the target. */
+  putResult(value, place, write) {
+    const words = {general: this.placeIsArgument ? [place] : [], vector: [], stack: []};
+    if (this.hasPlace)
+      write(place, bytesOf(this.result, value));
+    else if (this.result.kind !== 'void')
       scatter(this.result, this.resultPlaces, value ?? 0, words);
     return words;
   }

@@ -29,11 +29,11 @@ function arm64Registers() {
 const MACHINES = {
   x64: {
     registers: x64Registers(), general: ['rdi', 'rsi', 'rdx', 'rcx', 'r8', 'r9'], result: ['rax', 'rdx'],
-    stackAtEntry: 8n,
+    resultPlace: 'rdi', stackAtEntry: 8n,
   },
   arm64: {
     registers: arm64Registers(), general: ['x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7'], result: ['x0', 'x1'],
-    stackAtEntry: 0n,
+    resultPlace: 'x8', stackAtEntry: 0n,
   },
 };
 
@@ -83,6 +83,11 @@ class Registers {
 
   result(index = 0) {
     return this.get(this.machine.result[index]);
+  }
+
+  /* At the entry of a function whose result is in memory: where. */
+  resultPlace() {
+    return this.get(this.machine.resultPlace);
   }
 
   setResult(value, index = 0) {

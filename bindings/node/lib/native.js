@@ -47,16 +47,24 @@ function checkIsCode(session, address) {
 
 /* Words of a call by a thread of the target; the result as its type says. */
 function call(session, address, signature, args, wantErrno) {
-  const words = signature.putArguments(args);
   const {target, memory} = session;
+  const copies = []; /* their memory is taken again when nobody has them */
+  const words = signature.putArguments(args, (bytes) => {
+    const copy = session.api.Memory.alloc(bytes.length);
+    copies.push(copy);
+    memory.write(copy.toBigInt(), bytes);
+    return copy.toBigInt();
+  });
   memory.drop();
   const done = runPatiently(target, {
     function: session.interceptor.originalFor(address),
-    general: words.general, vector: words.vector, stack: words.stack,
+    general: words.general, vector: words.vector, stack: words.stack, place: words.place,
     errnoFunction: wantErrno ? session.errno.functionAddress() : 0n,
   });
   memory.drop();
-  const value = signature.getResult((where, index) => done[where][index]);
+  const value = signature.getResult((where, index) => done[where][index], words.place,
+    (at, size) => memory.read(at, size));
+  copies.length = 0;
   return wantErrno ? {value, errno: done.error} : value;
 }
 
@@ -127,10 +135,11 @@ function handleCallback(session, request) {
   const word = (where, index) => where === 'general' ? registers.argument(index)
     : where === 'stack' ? registers.stackWord(index)
       : session.target.readVector(request, index).readBigUInt64LE(0);
+  const place = registers.resultPlace();
   session.guard(() => {
-    const value = session.inside(callback, () => implementation.apply(new CallbackContext(session, registers),
-      signature.getArguments(word)));
-    const words = signature.putResult(value);
+    const args = signature.getArguments(word, (address, size) => session.memory.read(address, size));
+    const value = session.inside(callback, () => implementation.apply(new CallbackContext(session, registers), args));
+    const words = signature.putResult(value, place, (address, bytes) => session.memory.write(address, bytes));
     words.general.forEach((part, i) => registers.setResult(part, i));
     words.vector.forEach((part, i) => {
       const bytes = Buffer.alloc(16);

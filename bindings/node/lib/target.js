@@ -272,6 +272,7 @@ class Target {
     (call.vector ?? []).forEach((word, i) => work.set64('reals', word, i));
     (call.stack ?? []).forEach((word, i) => work.set64('stack', word, i));
     work.set32('stack_count', call.stack?.length ?? 0).set64('errno_function', call.errnoFunction ?? 0n);
+    work.set64('place', call.place ?? 0n);
     this.#native.run(this.#handle, this.waiting?.bytes ?? null, work.bytes);
     return {
       general: [work.u64('result'), work.u64('result_high')],

@@ -26,7 +26,7 @@ const LAYOUT = {
   hook: layoutOf(['address', 'flags', 'status', 'id', 'native_enter', 'native_leave', 'user', 'replacement',
     'original']),
   call: layoutOf(['function', 'integers', 'more_integers', 'reals', 'real_count', 'stack_count', 'stack',
-    'errno_function', 'result', 'result_high', 'real', 'real_high', 'error', 'fault'],
+    'errno_function', 'place', 'result', 'result_high', 'real', 'real_high', 'error', 'fault'],
   {integers: 6, more_integers: 2, reals: 8, stack: 64}),
   follow: layoutOf(['mask', 'summary', 'transform', 'native_transform', 'native_on_event', 'user']),
   insn: layoutOf(['address', 'length', 'flags', 'bytes'], {bytes: 2}),

@@ -43,7 +43,31 @@ test('variadic arguments are promoted, structures are taken apart', () => {
   assert.deepEqual([large.stack, large.general], [[1n, 2n, 3n], [4n]]);
   const reals = new Signature('arm64', 'void', [['float', 'float', 'float']], NativePointer);
   assert.equal(reals.putArguments([[1, 2, 3]]).vector.length, 3);
-  assert.throws(() => new Signature('arm64', 'void', [['long', 'long', 'long']], NativePointer), /16 bytes/);
+});
+
+test('large structures are in memory', () => {
+  const {NativePointer} = fakeSession();
+  const copies = [];
+  const copy = (bytes) => BigInt(0x5000 + 0x100 * (copies.push(bytes) - 1));
+  const read = (address, size) => copies[Number(address - 0x5000n >> 8n)].subarray(0, size);
+  const three = ['long', 'int', 'double'], asWords = [7n, 3n, bits(0.5)];
+  const toWords = (bytes) => [0, 8, 16].map((at) => bytes.readBigUInt64LE(at));
+  const x64 = new Signature('x64', three, ['int', three], NativePointer);
+  const onStack = x64.putArguments([4, [7, 3, 0.5]], copy);
+  assert.deepEqual([onStack.general, onStack.stack, onStack.place], [[0x5000n, 4n], asWords, 0x5000n]);
+  copies[0].set(Buffer.from(new BigInt64Array([1n, 2n, bits(3)]).buffer));
+  assert.deepEqual(x64.getResult(null, 0x5000n, read).map(Number), [1, 2, 3]);
+  const arm64 = new Signature('arm64', three, [...Array(7).fill('int'), three, three], NativePointer);
+  const byAddress = arm64.putArguments([0, 1, 2, 3, 4, 5, 6, [7, 3, 0.5], [8, 3, 0.5]], copy);
+  assert.deepEqual([byAddress.general[7], byAddress.stack, byAddress.place], [0x5200n, [0x5300n], 0x5100n]);
+  assert.deepEqual([toWords(copies[2]), toWords(copies[3])], [asWords, [8n, 3n, bits(0.5)]]);
+  const heard = arm64.getArguments((where, i) => byAddress[where][i], read);
+  assert.deepEqual(heard.slice(7).map((value) => value.map(Number)), [[7, 3, 0.5], [8, 3, 0.5]]);
+  for (const [signature, general] of [[x64, [9n]], [arm64, []]]) {
+    let written;
+    const words = signature.putResult([7, 3, 0.5], 9n, (address, bytes) => written = [address, toWords(bytes)]);
+    assert.deepEqual([words.general, written], [general, [9n, asWords]]);
+  }
 });
 
 test('results of arm64 with up to four numbers are in registers', () => {
