@@ -18,7 +18,7 @@ const MOST_CALLS = 1 << 18;
 class Hook {
   listeners = []; /* {onEnter, onLeave, native} */
   replacement = null; /* {address, original} */
-  id = 0;
+  id = null; /* its number in the target, where it is installed */
 
   constructor(address) {
     this.address = address;
@@ -113,7 +113,7 @@ class Interceptor {
   #fill(item, hook) {
     const flags = this.#flagsOf(hook);
     const native = hook.listeners.find((listener) => listener.native)?.native;
-    item.set64('address', hook.address).set32('flags', flags).set32('id', hook.id)
+    item.set64('address', hook.address).set32('flags', flags).set32('id', hook.id ?? 0)
       .set64('native_enter', native?.enter ?? 0n).set64('native_leave', native?.leave ?? 0n)
       .set64('user', native?.user ?? 0n).set64('replacement', hook.replacement?.address ?? 0n);
   }
@@ -185,11 +185,11 @@ class Interceptor {
 
   #remove(hooks) {
     hooks.forEach((hook) => this.#pending.delete(hook));
-    const ids = hooks.filter((hook) => hook.id).map((hook) => hook.id);
+    const ids = hooks.filter(({id}) => id !== null).map(({id}) => id);
     for (const hook of hooks) {
       this.#hooks.delete(hook.address.toString(16));
       this.#byId.delete(hook.id);
-      hook.id = 0;
+      hook.id = null;
     }
     if (ids.length)
       this.#session.target.unhook(ids);
@@ -241,7 +241,7 @@ class Interceptor {
         this.#checkFits(hook, listener);
         hook.listeners.push(listener);
         added.push({hook, listener});
-        if (hook.id)
+        if (hook.id !== null)
           this.#change(hook);
         else if (!this.#pending.has(hook))
           fresh.add(hook);
@@ -268,7 +268,7 @@ class Interceptor {
       hook.listeners.splice(at, 1);
       if (!hook.listeners.length)
         empty.push(hook);
-      else if (hook.id)
+      else if (hook.id !== null)
         this.#change(hook);
     }
     if (empty.length)

@@ -53,7 +53,7 @@ class FakeTarget {
   places = new Map();
   functions = {};
   run = () => ({general: [0n, 0n], vector: [0n, 0n], error: 0, fault: 0});
-  #next = 1;
+  nextHook = 1;
   #vectors = new Map();
   #break = 0x7f0000000000n;
 
@@ -152,7 +152,7 @@ class FakeTarget {
         item.set32('status', -11);
         continue;
       }
-      item.set32('id', this.#next++).set64('original', item.u64('address') + 0x1000000n);
+      item.set32('id', this.nextHook++).set64('original', item.u64('address') + 0x1000000n);
       this.hooks.set(item.u32('id'), {address: item.u64('address'), flags: item.u32('flags'),
         nativeEnter: item.u64('native_enter'), replacement: item.u64('replacement'), id: item.u32('id')});
     }
@@ -185,7 +185,7 @@ class FakeTarget {
   }
 
   callback() {
-    const id = this.#next++;
+    const id = this.nextHook++;
     return {address: 0xcb000000n + BigInt(id), id};
   }
 
@@ -229,7 +229,7 @@ class FakeTarget {
 
   addProbe(address) {
     this.log.push(['probe', address]);
-    return this.#next++;
+    return this.nextHook++;
   }
 
   removeProbe(id) {

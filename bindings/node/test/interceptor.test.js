@@ -74,6 +74,22 @@ test('listeners of one function share its hook', () => {
   assert.equal(order.length, 3, 'a request of a hook that is gone does nothing');
 });
 
+test('the first hook of all has the number 0, and goes as others do', () => {
+  const {target, Interceptor, ptr} = fakeSession();
+  target.nextHook = 0;
+  for (let i = 0; i < 2; i++) {
+    const listener = Interceptor.attach(ptr(0x4000), {onEnter() {}});
+    Interceptor.flush();
+    assert.equal(target.hooks.get(i).flags, 1);
+    Interceptor.attach(ptr(0x4000), {onLeave() {}});
+    assert.equal(target.hooks.get(i).flags, 3);
+    listener.detach();
+    assert.equal(target.hooks.get(i).flags, 2);
+    Interceptor.detachAll();
+    assert.equal(target.hooks.size, 0);
+  }
+});
+
 test('wrong uses of Interceptor are refused', () => {
   const {target, Interceptor, ptr, NULL} = fakeSession();
   assert.throws(() => Interceptor.attach(ptr(0xbad), {onEnter() {}}),
