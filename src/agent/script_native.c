@@ -11,6 +11,7 @@
 void ct_script_output_begin(struct ct_script_output *out, struct ct_stalker_writer *writer) {
     out->writer = writer;
     out->count = 0;
+    out->full = false;
 }
 
 void ct_script_put_label(struct ct_script_output *out, uint64_t label) {
@@ -22,16 +23,19 @@ void ct_script_put_label(struct ct_script_output *out, uint64_t label) {
 }
 
 void ct_script_put_jump(struct ct_script_output *out, uint64_t label, uint32_t condition) {
-    if (out->count == CT_SCRIPT_LABELS)
+    if (out->count == CT_SCRIPT_LABELS) {
+        out->full = true;
         return;
+    }
     out->labels[out->count] = label;
     out->at[out->count++] = ct_stalk_branch(out->writer, condition);
 }
 
-void ct_script_output_end(struct ct_script_output *out) {
+int ct_script_output_end(struct ct_script_output *out) {
     for (uint32_t i = 0; i < out->count; i++)
         if (out->at[i])
             ct_stalk_branch_here(out->writer, out->at[i]);
+    return out->full ? CT_ERR_NO_SPACE : CT_OK;
 }
 
 /* ---- functions that C modules call ---- */
@@ -106,8 +110,7 @@ static int transform(void *user, struct ct_stalker_iterator *it, struct ct_stalk
     gum.writer = &out;
     gum.encoding = 0;
     ((void (*)(struct ct_stalker_iterator *, struct gum_output *, void *))n->function)(it, &gum, (void *)n->data);
-    ct_script_output_end(&out);
-    return CT_OK;
+    return ct_script_output_end(&out);
 }
 
 int ct_script_native_transform(uint64_t function, uint64_t data, struct ct_stalker_transformer *out) {

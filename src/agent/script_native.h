@@ -15,12 +15,14 @@ struct ct_script_output {
     uint64_t labels[CT_SCRIPT_LABELS];
     size_t at[CT_SCRIPT_LABELS]; /* 0: it has come */
     uint32_t count;
+    bool full; /* a branch was left out */
 };
 void ct_script_output_begin(struct ct_script_output *out, struct ct_stalker_writer *writer);
 void ct_script_put_label(struct ct_script_output *out, uint64_t label);
 /* Only forward: a branch to a label that never comes leads to the end of the block. */
 void ct_script_put_jump(struct ct_script_output *out, uint64_t label, uint32_t condition);
-void ct_script_output_end(struct ct_script_output *out);
+/* CT_ERR_NO_SPACE: there were too many branches. */
+int ct_script_output_end(struct ct_script_output *out);
 
 /* void transform(GumStalkerIterator *, GumStalkerOutput *, void *data). CT_ERR_NO_SPACE: there are too many. */
 int ct_script_native_transform(uint64_t function, uint64_t data, struct ct_stalker_transformer *out);

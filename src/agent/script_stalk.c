@@ -135,7 +135,7 @@ static void put_callout(struct ct_stalker_iterator *it, const struct ct_script_b
         ct_stalker_iterator_put_callout(it, on_callout, (void *)(uint64_t)e->id, NULL);
 }
 
-static void apply(struct ct_stalker_iterator *it, struct ct_stalker_writer *w, const struct ct_script_block *b) {
+static int apply(struct ct_stalker_iterator *it, struct ct_stalker_writer *w, const struct ct_script_block *b) {
     struct ct_script_output out; /* an initializer would call memset */
     uint32_t at = 0;
     ct_script_output_begin(&out, w);
@@ -167,7 +167,7 @@ static void apply(struct ct_stalker_iterator *it, struct ct_stalker_writer *w, c
             break;
         }
     }
-    ct_script_output_end(&out);
+    return ct_script_output_end(&out);
 }
 
 static bool ask_about_block(struct ct_cpu_context *cpu, uint64_t address) {
@@ -189,8 +189,8 @@ static int transform(void *user, struct ct_stalker_iterator *it, struct ct_stalk
     bool kept = !b->count || !ct_script_stalk_is_wanted() ||
                 !ask_about_block((struct ct_cpu_context *)words, b->addresses[0]) || !b->edit_count;
     if (!kept)
-        apply(it, w, b);
-    while (kept && ct_stalker_iterator_next(it))
+        return apply(it, w, b);
+    while (ct_stalker_iterator_next(it))
         ct_stalker_iterator_keep(it);
     return CT_OK;
 }

@@ -364,12 +364,22 @@ int ct_script_block(struct ct_script *s, const struct ct_script_request *request
     return (int)count;
 }
 
+static size_t count_jumps(const struct ct_script_edit *edits, size_t count) {
+    size_t jumps = 0;
+    for (size_t i = 0; i < count; i++)
+        jumps += edits[i].kind == CT_SCRIPT_PUT_JUMP;
+    return jumps;
+}
+
 int ct_script_transform(struct ct_script *s, const struct ct_script_request *request,
                         const struct ct_script_edit *edits, size_t count) {
     struct ct_script_block *b = &shared_of(s)->transformed;
-    if (request->kind != CT_SCRIPT_TRANSFORM || count > CT_SCRIPT_EDITS) {
+    if (request->kind != CT_SCRIPT_TRANSFORM || count > CT_SCRIPT_EDITS ||
+        count_jumps(edits, count) > CT_SCRIPT_LABELS) {
+        b->edit_count = 0;
         (void)ct_script_answer(s, request, false);
-        return ct_script_fail(s, CT_ERR_NO_SPACE, "a block can have 1,024 edits; it was left as it is");
+        return ct_script_fail(s, CT_ERR_NO_SPACE,
+                              "a block can have 1,024 edits, 64 of them jumps; it was left as it is");
     }
     if (count)
         memcpy(b->edits, edits, count * sizeof *edits);

@@ -339,6 +339,39 @@ static void transforms_code(void **state) {
     end_target(&t);
 }
 
+/* More jumps than there is room for: the block is left as it is, and that is said. */
+static void jump_too_often(struct server *v, struct ct_script_request *r) {
+    struct ct_script_edit edits[2 * 65 + 1] = {{0}};
+    for (uint32_t i = 0; i < 65; i++) {
+        edits[2 * i] = (struct ct_script_edit){.kind = CT_SCRIPT_PUT_JUMP, .id = i, .user = 16};
+        edits[2 * i + 1] = (struct ct_script_edit){.kind = CT_SCRIPT_PUT_LABEL, .id = i};
+    }
+    edits[2 * 65].kind = CT_SCRIPT_KEEP;
+    if (r->kind == CT_SCRIPT_TRANSFORM) {
+        v->failures += ct_script_transform(v->script, r, edits, 2 * 65 + 1) != CT_ERR_NO_SPACE;
+        v->call++;
+    } else if (r->kind != CT_SCRIPT_EVENTS) {
+        v->failures += ct_script_answer(v->script, r, false) != 0;
+    }
+}
+
+static void refuses_too_many_jumps(void **state) {
+    struct target t;
+    struct server v;
+    char line[128];
+    const struct ct_script_follow what = {.transform = 1};
+    (void)state;
+    start_target(&t);
+    begin_server(&v, &t, NULL, jump_too_often);
+    assert_int_equal(ct_script_follow(v.script, NULL, t.pid, &what), 0);
+    ask_line(&t, line, sizeof line, "outer 4");
+    assert_string_equal(line, "10");
+    end_server(&v);
+    assert_int_equal(v.failures, 0);
+    assert_true(v.call > 0);
+    end_target(&t);
+}
+
 static unsigned naps;
 
 /* In the place of the C library's: counts how often something is waited for. */
@@ -463,6 +496,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(follows_a_call),
         cmocka_unit_test(follows_threads_until_the_end),
         cmocka_unit_test(transforms_code),
+        cmocka_unit_test(refuses_too_many_jumps),
         cmocka_unit_test(leaves_in_a_callout),
         cmocka_unit_test(loads_code),
         cmocka_unit_test(outlives_a_script_that_follows),

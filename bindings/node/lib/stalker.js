@@ -21,7 +21,8 @@ function wholeNumber(name, value, least) {
 
 class Stalker {
   #session;
-  #followed = new Map(); /* tid: options */
+  #followed = new Map(); /* tid: options; events of a thread may come after its end */
+  #running = new Set(); /* those of which this script has not been told to let go */
   #probes = new Map(); /* number: {callback, data} */
   #callouts = new Map(); /* number: function */
   #jobs = new Map(); /* tid: functions that the thread is to run */
@@ -99,6 +100,7 @@ class Stalker {
     const here = waiting && waiting.i32('tid') === tid;
     this.#target.follow(here ? null : tid, what.bytes);
     this.#followed.set(tid, options);
+    this.#running.add(tid);
   }
 
   #check(options) {
@@ -116,6 +118,7 @@ class Stalker {
     if (tid === undefined)
       throw new Error('Stalker.unfollow() without a thread is for callbacks: outside of them name the thread');
     this.#target.unfollow(threadId ?? null);
+    this.#running.delete(tid);
     this.drain();
   }
 
@@ -126,7 +129,7 @@ class Stalker {
     const jobs = this.#jobs.get(tid);
     if (jobs)
       return jobs.push(job);
-    if (this.#followed.get(tid))
+    if (this.#running.has(tid))
       throw new Error(`thread ${tid} is followed: a callout of its transform runs on it`);
     const list = [job];
     const work = () => {

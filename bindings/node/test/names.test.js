@@ -152,10 +152,14 @@ test('Script loads code', async () => {
 });
 
 test('threads by number, and functions on them', async () => {
-  const {target, Process} = fakeSession();
+  const {target, Process, Stalker} = fakeSession();
   assert.equal(Process.getThreadById(100).name, 'main');
   assert.equal(Process.findThreadById(101), null);
   assert.throws(() => Process.getThreadById(101), /unable to find thread 101/);
+  Stalker.follow(100, {});
+  await assert.rejects(Process.runOnThread(100, () => 1), /is followed/);
+  Stalker.unfollow(100);
+  target.log.length = 0;
   await assert.rejects(Process.runOnThread(100, 5), /expected a function/);
   const ran = Process.runOnThread(100, () => Process.getCurrentThreadId());
   const second = Process.runOnThread(100, () => {
