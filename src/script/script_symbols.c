@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #define MOST_SYMBOLS (1u << 24)
+#define MOST_TEXT    (64u << 20) /* of all names: they may share their ends */
+#define MOST_LOOKS   (1u << 26)  /* at relocations, for functions that are chosen at run time */
 
 struct file {
     void *bytes;
@@ -72,6 +74,8 @@ static int open_file(struct ct_script *s, uint64_t base, struct file *f) {
 struct table {
     struct ct_span symbols, names, versions;
     bool dynamic;
+    uint64_t *slots; /* of an import, by its index: where the loader puts its address; 0: not known */
+    size_t looks;    /* at relocations so far */
 };
 
 static void find_versions(const struct ct_elf *elf, struct table *out) {
@@ -86,7 +90,9 @@ static bool find_table(const struct ct_elf *elf, uint32_t type, struct table *ou
     for (uint32_t i = 0; i < elf->shnum; i++)
         if (ct_elf_section(elf, i, &section) && section.type == type && section.bytes.size &&
             ct_elf_section(elf, section.link, &names)) {
-            *out = (struct table){section.bytes, names.bytes, {0}, type == SHT_DYNSYM};
+            *out = (struct table){.symbols = section.bytes, .names = names.bytes, .dynamic = type == SHT_DYNSYM};
+            while (out->names.size && out->names.data[out->names.size - 1])
+                out->names.size--; /* each name ends in the table */
             if (out->dynamic)
                 find_versions(elf, out);
             return true;
@@ -115,22 +121,23 @@ static Elf64_Sym symbol_at(const struct table *t, size_t i) {
 
 /* "" when it has none, or the table is damaged. */
 static const char *name_of(const struct table *t, const Elf64_Sym *symbol) {
-    if (symbol->st_name >= t->names.size)
-        return "";
-    const char *name = (const char *)t->names.data + symbol->st_name;
-    return memchr(name, 0, t->names.size - symbol->st_name) ? name : "";
+    return symbol->st_name < t->names.size ? (const char *)t->names.data + symbol->st_name : "";
 }
 
-static bool is_wanted(const struct table *t, const Elf64_Sym *symbol, enum ct_script_list list) {
+static bool is_in_list(const struct table *t, const Elf64_Sym *symbol, enum ct_script_list list) {
     unsigned type = ELF64_ST_TYPE(symbol->st_info), bind = ELF64_ST_BIND(symbol->st_info);
-    bool named = name_of(t, symbol)[0], defined = symbol->st_shndx != SHN_UNDEF;
-    if (!named || type == STT_SECTION || type == STT_FILE)
+    bool defined = symbol->st_shndx != SHN_UNDEF;
+    if (type == STT_SECTION || type == STT_FILE)
         return false;
     if (list == CT_SCRIPT_SYMBOLS)
         return defined || t->dynamic;
     if (list == CT_SCRIPT_IMPORTS)
         return !defined;
     return defined && bind != STB_LOCAL && type != STT_TLS && symbol->st_shndx != SHN_ABS;
+}
+
+static bool is_wanted(const struct table *t, const Elf64_Sym *symbol, enum ct_script_list list) {
+    return is_in_list(t, symbol, list) && name_of(t, symbol)[0];
 }
 
 static uint32_t flags_of(const Elf64_Sym *symbol) {
@@ -143,30 +150,34 @@ static uint32_t flags_of(const Elf64_Sym *symbol) {
 
 /* ---- imports ---- */
 
-/* Where the loader puts the address of the symbol with this index. */
-static uint64_t slot_of(const struct file *f, size_t index) {
-    struct ct_elf_section section;
-    for (uint32_t i = 0; i < f->elf.shnum; i++) {
-        if (!ct_elf_section(&f->elf, i, &section) || section.type != SHT_RELA)
-            continue;
-        for (size_t k = 0; k < section.bytes.size / sizeof(Elf64_Rela); k++) {
-            Elf64_Rela r;
-            memcpy(&r, section.bytes.data + k * sizeof r, sizeof r);
-            if (ELF64_R_SYM(r.r_info) == index && !r.r_addend)
-                return f->bias + r.r_offset;
-        }
+static void note_slots(const struct file *f, const struct ct_span *relocations, struct table *t) {
+    size_t count = table_count(t);
+    for (size_t k = 0; k < relocations->size / sizeof(Elf64_Rela); k++) {
+        Elf64_Rela r;
+        memcpy(&r, relocations->data + k * sizeof r, sizeof r);
+        size_t index = ELF64_R_SYM(r.r_info);
+        if (index < count && !r.r_addend && !t->slots[index])
+            t->slots[index] = f->bias + r.r_offset;
     }
-    return 0;
+}
+
+static int find_slots(const struct file *f, struct table *t) {
+    struct ct_elf_section section;
+    t->slots = calloc(table_count(t) + 1, sizeof *t->slots);
+    for (uint32_t i = 0; t->slots && i < f->elf.shnum; i++)
+        if (ct_elf_section(&f->elf, i, &section) && section.type == SHT_RELA)
+            note_slots(f, &section.bytes, t);
+    return t->slots ? 0 : CT_ERR_NO_MEMORY;
 }
 
 /* A function that is chosen at run time: where the loader has put its choice, for the module's own calls. The resolver
  * is the addend. */
-static uint64_t choice_of(struct ct_script *s, const struct file *f, uint64_t resolver) {
+static uint64_t choice_of(struct ct_script *s, const struct file *f, struct table *t, uint64_t resolver) {
     struct ct_elf_section section;
     for (uint32_t i = 0; i < f->elf.shnum; i++) {
         if (!ct_elf_section(&f->elf, i, &section) || section.type != SHT_RELA)
             continue;
-        for (size_t k = 0; k < section.bytes.size / sizeof(Elf64_Rela); k++) {
+        for (size_t k = 0; k < section.bytes.size / sizeof(Elf64_Rela) && t->looks < MOST_LOOKS; k++, t->looks++) {
             Elf64_Rela r;
             uint64_t chosen = 0;
             memcpy(&r, section.bytes.data + k * sizeof r, sizeof r);
@@ -189,8 +200,8 @@ static uint64_t bound_to(struct ct_script *s, const struct file *f, uint64_t slo
 
 /* ---- lists ---- */
 
-static void fill(struct ct_script *s, const struct file *f, const struct table *t, size_t index,
-                 struct ct_script_symbol *out, char **text) {
+static void fill(struct ct_script *s, const struct file *f, struct table *t, size_t index, struct ct_script_symbol *out,
+                 char **text) {
     Elf64_Sym symbol = symbol_at(t, index);
     const char *name = name_of(t, &symbol);
     size_t length = strlen(name) + 1;
@@ -205,34 +216,44 @@ static void fill(struct ct_script *s, const struct file *f, const struct table *
     };
     *text += length;
     if (out->flags & CT_SCRIPT_IFUNC)
-        out->slot = choice_of(s, f, symbol.st_value);
+        out->slot = choice_of(s, f, t, symbol.st_value);
     if (symbol.st_shndx != SHN_UNDEF)
         return;
-    out->slot = t->dynamic ? slot_of(f, index) : 0;
+    out->slot = t->slots ? t->slots[index] : 0;
     out->address = bound_to(s, f, out->slot);
 }
 
-static int make_list(struct ct_script *s, const struct file *f, const struct table *t, enum ct_script_list list,
-                     struct ct_script_symbol **out, size_t *count) {
-    size_t all = table_count(t), wanted = 0, bytes = 0;
-    for (size_t i = 0; i < all; i++) {
+/* How many there are, and how long their names are in all. */
+static size_t count_wanted(const struct table *t, enum ct_script_list list, size_t *bytes) {
+    size_t wanted = 0;
+    *bytes = 0;
+    for (size_t i = 0; i < table_count(t) && *bytes <= MOST_TEXT; i++) {
         Elf64_Sym symbol = symbol_at(t, i);
         if (!is_wanted(t, &symbol, list))
             continue;
         wanted++;
-        bytes += strlen(name_of(t, &symbol)) + 1;
+        *bytes += strlen(name_of(t, &symbol)) + 1;
     }
-    *out = malloc(wanted * sizeof **out + bytes + 1);
-    if (!*out)
-        return CT_ERR_NO_MEMORY;
-    char *text = (char *)(*out + wanted);
+    return wanted;
+}
+
+static int make_list(struct ct_script *s, const struct file *f, struct table *t, enum ct_script_list list,
+                     struct ct_script_symbol **out, size_t *count) {
+    size_t bytes, wanted = count_wanted(t, list, &bytes);
+    if (bytes > MOST_TEXT)
+        return ct_script_fail(s, CT_ERR_BAD_FILE, "the names in the file %s are too long", f->module->path);
+    int status = t->dynamic ? find_slots(f, t) : 0;
+    if (!status && !(*out = malloc(wanted * sizeof **out + bytes + 1)))
+        status = CT_ERR_NO_MEMORY;
+    char *text = status ? NULL : (char *)(*out + wanted);
     *count = 0;
-    for (size_t i = 0; i < all; i++) {
+    for (size_t i = 0; !status && i < table_count(t); i++) {
         Elf64_Sym symbol = symbol_at(t, i);
         if (is_wanted(t, &symbol, list))
             fill(s, f, t, i, &(*out)[(*count)++], &text);
     }
-    return 0;
+    free(t->slots);
+    return status;
 }
 
 /* The table of the separate debug file, when the file has none itself. */

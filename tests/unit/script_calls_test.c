@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scripting a process: replaced and served functions, calls outside of callbacks, lists, what is refused. */
 #include "script_util.h"
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -193,6 +194,98 @@ static void lists_what_is_there(void **state) {
     end_target(&t);
 }
 
+/* ---- a library whose symbol table is made to keep us busy ---- */
+
+enum { NAME_SIZE = 4096, SHARING = 40000 }; /* names, 160 MiB in all, that share one text */
+
+static uint8_t *read_library(const char *name, size_t *size) {
+    char *maps = read_maps(getpid()), *at = strstr(maps, name), *path = at, *end;
+    assert_non_null(at);
+    while (path[-1] != ' ')
+        path--;
+    end = strchr(path, '\n');
+    *end = 0;
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    uint8_t *bytes = malloc(64 << 20);
+    *size = fread(bytes, 1, 32 << 20, file);
+    fclose(file);
+    free(maps);
+    return bytes;
+}
+
+static size_t append(uint8_t *to, size_t *size, const void *bytes, size_t count) {
+    size_t at = (*size + 15) & ~(size_t)15;
+    memset(to + *size, 0, at - *size);
+    memcpy(to + at, bytes, count);
+    *size = at + count;
+    return at;
+}
+
+/* A copy with another symbol table, in its place where the copy has one. */
+static void write_library(int fd) {
+    size_t size;
+    uint8_t *bytes = read_library("libcmocka", &size);
+    Elf64_Ehdr *header = (Elf64_Ehdr *)bytes;
+    Elf64_Shdr sections[80];
+    assert_true(header->e_shnum + 2 < 80);
+    memcpy(sections, bytes + header->e_shoff, header->e_shnum * sizeof *sections);
+    for (int i = 0; i < header->e_shnum; i++)
+        if (sections[i].sh_type == SHT_SYMTAB)
+            sections[i].sh_type = SHT_NULL;
+    char name[NAME_SIZE] = {0};
+    memset(name + 1, 'n', sizeof name - 2);
+    Elf64_Sym *symbols = calloc(SHARING, sizeof *symbols);
+    for (int i = 0; i < SHARING; i++)
+        symbols[i] = (Elf64_Sym){1, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), 0, 8, 0x1000, 1};
+    sections[header->e_shnum] = (Elf64_Shdr){.sh_type = SHT_STRTAB, .sh_size = sizeof name, .sh_addralign = 1};
+    sections[header->e_shnum].sh_offset = append(bytes, &size, name, sizeof name);
+    sections[header->e_shnum + 1] = (Elf64_Shdr){.sh_type = SHT_SYMTAB,
+                                                 .sh_size = SHARING * sizeof *symbols,
+                                                 .sh_link = header->e_shnum,
+                                                 .sh_entsize = sizeof *symbols};
+    sections[header->e_shnum + 1].sh_offset = append(bytes, &size, symbols, SHARING * sizeof *symbols);
+    header->e_shnum += 2;
+    header->e_shoff = append(bytes, &size, sections, header->e_shnum * sizeof *sections);
+    assert_int_equal(write(fd, bytes, size), (ssize_t)size);
+    free(symbols);
+    free(bytes);
+}
+
+static void symbols_that_are_too_much(void **state) {
+    char path[] = "/tmp/contrail-symbols-XXXXXX", error[640];
+    struct target t;
+    struct server v;
+    struct ct_script_module *modules;
+    struct ct_script_symbol *symbols = NULL;
+    size_t count, symbol_count;
+    int status = 0;
+    (void)state;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    write_library(fd);
+    close(fd);
+    setenv("LD_PRELOAD", path, 1);
+    start_target(&t);
+    unsetenv("LD_PRELOAD");
+    begin_server(&v, &t, NULL, plain);
+    assert_int_equal(ct_script_modules(v.script, &modules, &count), 0);
+    for (size_t i = 0; i < count && !status; i++)
+        if (!strcmp(modules[i].path, path))
+            status = ct_script_symbols(v.script, modules[i].base, CT_SCRIPT_SYMBOLS, &symbols, &symbol_count);
+    unlink(path);
+    free(symbols);
+    bool there = count > 2; /* programs without a loader have none of it */
+    ct_script_free_modules(modules, count);
+    if (there) {
+        assert_int_equal(status, CT_ERR_BAD_FILE);
+        ct_script_error(v.script, error, sizeof error);
+        assert_non_null(strstr(error, "too long"));
+    }
+    end_server(&v);
+    end_target(&t);
+}
+
 static void refuses_what_cannot_be(void **state) {
     struct target t;
     struct server v;
@@ -220,6 +313,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(calls_outside_of_callbacks),
         cmocka_unit_test(calls_when_threads_cannot_be_made),
         cmocka_unit_test(lists_what_is_there),
+        cmocka_unit_test(symbols_that_are_too_much),
         cmocka_unit_test(refuses_what_cannot_be),
     };
     program = argv[1];
