@@ -146,7 +146,10 @@ static int launch_traced(struct ct_remote *remote, void *arg) {
     launch->loading = true;
     if (ct_remote_open_image(remote) != 0)
         return CT_ERR_PERMISSION_DENIED;
-    status = ct_loader_run_traced(remote, launch->deadline);
+    struct ct_registers regs; /* before the program is changed: they may not be shown */
+    status = ct_remote_read_registers_traced(remote->pid, &regs);
+    if (status == CT_OK)
+        status = ct_loader_run_traced(remote, launch->deadline);
     return status == CT_OK ? ct_remote_adopt_traced(remote) : status;
 }
 
@@ -206,6 +209,11 @@ static int explain(const struct ct_remote *remote, const struct launch *launch, 
     case CT_ERR_NO_THREADS:
         (void)(launch->seized || waitpid(remote->pid, &ended, 0));
         return ct_remote_say(error, status, "%s", ct_status_text(status));
+    case CT_ERR_UNSUPPORTED:
+        return ct_remote_say(error, status,
+                             "%s cannot be recorded: this kernel, or a sandbox in its place, does not show the "
+                             "registers of threads; it runs on unrecorded",
+                             launch->path);
     case CT_ERR_TIMEOUT:
         return ct_remote_say(error, status, "%s was not loaded in time: it runs on unrecorded as process %d",
                              launch->path, remote->pid);

@@ -64,6 +64,11 @@ static int explain_stop(struct ct_remote *remote, int status, struct ct_remote_e
             "process %d did not stop in time: a thread waits in the kernel and cannot be interrupted (for a disk, "
             "or for a vfork child); try again later",
             pid);
+    case CT_ERR_UNSUPPORTED:
+        return ct_remote_say(error, status,
+                             "process %d cannot be recorded: this kernel, or a sandbox in its place, does not show the "
+                             "registers of threads",
+                             pid);
     case CT_ERR_NO_MEMORY:
     case CT_ERR_NO_THREADS:
         return ct_remote_say(error, status, "%s", ct_status_text(status));

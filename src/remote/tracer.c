@@ -314,6 +314,8 @@ int ct_trace_status(long result) {
         return CT_ERR_NOT_FOUND;
     if (result == -EIO || result == -EINVAL)
         return CT_ERR_INVALID_ARGUMENT;
+    if (result == -ENOSYS)
+        return CT_ERR_UNSUPPORTED;
     return result == -EPERM ? CT_ERR_PERMISSION_DENIED : CT_ERR_SYSTEM;
 }
 

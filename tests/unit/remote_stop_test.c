@@ -4,6 +4,8 @@
 
 #include <sched.h>
 #include <elf.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
@@ -640,6 +642,59 @@ static void test_other_namespaces(void **state) {
     close(tell[0]);
 }
 
+/* A kernel that does not have what shows registers: the tracer, which inherits the filter, finds none. */
+static void forbid_registers(void) {
+#if defined(__x86_64__)
+    enum { REQUEST = PTRACE_GETREGS, SET = 0, FAILS = ENOSYS };
+#else
+    enum { REQUEST = PTRACE_GETREGSET, SET = 0x401 /* NT_ARM_TLS */, FAILS = EINVAL };
+#endif
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 0, 5),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, REQUEST, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SET, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | FAILS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+static int refused_without_registers(int pid) {
+    struct ct_remote *remote;
+    struct ct_remote_error error = {{0}};
+    char *argv[] = {(char *)target_path, NULL};
+    const struct ct_remote_spawn what = {.path = target_path, .argv = argv};
+    forbid_registers();
+    bool good = ct_remote_open(&remote, pid, &error) == CT_OK &&
+                ct_remote_stop(remote, LIMIT_MS, &error) == CT_ERR_UNSUPPORTED &&
+                strstr(error.text, "does not show the registers of threads") && !ct_remote_is_stopped(remote);
+    if (good)
+        ct_remote_close(remote);
+    good = good && ct_remote_spawn(&remote, &what, LIMIT_MS, &error) == CT_ERR_UNSUPPORTED &&
+           strstr(error.text, "does not show the registers of threads; it runs on unrecorded");
+    if (!good)
+        fprintf(stderr, "%s\n", error.text);
+    return !good;
+}
+
+static void test_no_registers(void **state) {
+    (void)state;
+    struct target target;
+    int status;
+    start_target(&target, "nanosleep");
+    int pid = fork();
+    if (pid == 0)
+        _exit(refused_without_registers(target.pid));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(end_target(&target, NULL), 0);
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refusals),
@@ -662,6 +717,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_registers),
         cmocka_unit_test(test_move_a_thread_in_a_call),
         cmocka_unit_test(test_other_namespaces),
+        cmocka_unit_test(test_no_registers),
     };
     if (argc < 2)
         return 2;

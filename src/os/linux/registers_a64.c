@@ -110,7 +110,7 @@ long ct_registers_read(int tid, struct ct_registers *r) {
     a->call = (uint64_t)(int64_t)call;
     if (!failed(result))
         read_block(tid, a);
-    return result;
+    return result == -EINVAL ? -ENOSYS : result; /* a kernel without one of these sets */
 }
 
 /* The place of the thread last: until then it goes on where it was, which is right as long as its block is there. */

@@ -256,8 +256,9 @@ int ct_seize_poll(const struct seize_set *s, struct seize_thread *thread, int *e
     *event = info.si_status >> 8;
     thread->signal = *event ? 0 : info.si_status & 0x7f;
     /* otherwise it was killed: the next look reports that */
-    thread->stopped = ct_seize_read_registers(thread) == CT_OK;
-    return CT_OK;
+    int status = ct_seize_read_registers(thread);
+    thread->stopped = status == CT_OK;
+    return status == CT_ERR_UNSUPPORTED ? status : CT_OK;
 }
 
 /* The kernel does not report the end of a main thread while other threads live. */
