@@ -45,6 +45,14 @@ FUNCTION(exclusive_x18, "stp x0, xzr, [sp, #-16]!\n mov x2, #50\n mov x6, sp\n m
                         "stlxr w4, x3, [x18]\n cbnz w4, 1b\n sub x2, x2, #1\n cbnz x2, 1b\n"
                         "3: add x0, sp, #8\n sub x0, x0, x18\n eor x0, x0, x17\n ldr x1, [sp, #8]\n add x0, x0, x1\n"
                         "add x0, x0, x5\n add sp, sp, #16\n ret");
+/* The same with every register that could have x18 meanwhile. */
+FUNCTION(exclusive_full, "stp x0, xzr, [sp, #-16]!\n mov x2, #20\n"
+                         ".irp r, 1, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17\n mov x\\r, #3 * \\r\n .endr\n"
+                         "add x18, sp, #8\n 1: ldaxr x3, [x18]\n"
+                         ".irp r, 0, 1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17\n add x3, x3, x\\r\n .endr\n"
+                         "stlxr w4, x3, [x18]\n cbnz w4, 1b\n sub x2, x2, #1\n cbnz x2, 1b\n"
+                         "ldr x0, [sp, #8]\n sub x18, x18, #8\n sub x18, sp, x18\n add x0, x0, x18\n"
+                         "add sp, sp, #16\n ret");
 FUNCTION(signed_return, "paciasp\n stp x29, x30, [sp, #-16]!\n bl 1f\n ldp x29, x30, [sp], #16\n retaa\n"
                         "1: pacibsp\n add x0, x0, #9\n retab");
 FUNCTION(signed_branches,
@@ -57,8 +65,8 @@ FUNCTION(odd_returns, "mov x9, x30\n adr x30, 1f\n adr x10, 2f\n ret x10\n udf #
                       "1: add x0, x0, #2\n mov x17, x9\n ret x17");
 
 typedef uint64_t function(uint64_t);
-static function *const functions[] = {uses_x18,      branches_on_x18, literals,        conditions, exclusive,
-                                      exclusive_x18, signed_return,   signed_branches, odd_returns};
+static function *const functions[] = {uses_x18,      branches_on_x18, literals,      conditions,      exclusive,
+                                      exclusive_x18, exclusive_full,  signed_return, signed_branches, odd_returns};
 enum { COUNT = sizeof functions / sizeof *functions };
 
 static struct ct_stalker *make(int trust) {
@@ -71,6 +79,31 @@ static struct ct_stalker *make(int trust) {
 static void receive(void *user, int tid, const struct ct_stalker_event *events, size_t count) {
     (void)tid, (void)events;
     *(size_t *)user += count;
+}
+
+static int keep_all(void *user, struct ct_stalker_iterator *it, struct ct_stalker_writer *w) {
+    (void)user, (void)w;
+    while (ct_stalker_iterator_next(it))
+        ct_stalker_iterator_keep(it);
+    return 0;
+}
+
+/* With a transformer, units that name x18 keep it: our accesses are in them, and they give the same all the same. */
+static void test_transformed(void **state) {
+    (void)state;
+    static const struct ct_stalker_transformer transformer = {.size = sizeof transformer, .transform = keep_all};
+    struct ct_stalker *stalker = make(1);
+    uint64_t expected[COUNT][16], got[COUNT][16];
+    for (unsigned f = 0; f < COUNT; f++)
+        for (unsigned x = 0; x < 16; x++)
+            expected[f][x] = functions[f](x);
+    assert_int_equal(ct_stalker_follow_me(stalker, &transformer, NULL), 0);
+    for (unsigned f = 0; f < COUNT; f++)
+        for (unsigned x = 0; x < 16; x++)
+            got[f][x] = functions[f](x);
+    assert_int_equal(ct_stalker_unfollow_me(stalker), 0);
+    assert_memory_equal(got, expected, sizeof got);
+    assert_int_equal(ct_stalker_destroy(stalker), 0);
 }
 
 static void test_functions(void **state) {
@@ -386,7 +419,7 @@ int main(void) {
         cmocka_unit_test(test_x18_in_handlers),     cmocka_unit_test(test_guarded),
         cmocka_unit_test(test_excluded_after_call), cmocka_unit_test(test_thread_pointer),
         cmocka_unit_test(test_excluded_for_good),   cmocka_unit_test(test_unit_of_x18),
-        cmocka_unit_test(test_fault_in_unit),
+        cmocka_unit_test(test_fault_in_unit),       cmocka_unit_test(test_transformed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
