@@ -396,13 +396,21 @@ static struct history find_history(struct ct_block *b) {
     return (struct history){b->detail_kept, (long)b->detail_oldest - 1};
 }
 
-/* Does the pre-roll need the records of this chunk? */
-static bool is_chunk_needed(const struct ct_block *b, uint32_t chunk) {
+/* Does the pre-roll need records older than those of this chunk? (The last of them is as old as the first here.) */
+static bool is_before_needed(const struct ct_block *b, uint32_t chunk) {
     const struct ct_shm_detail *r = (const struct ct_shm_detail *)start_of(chunk);
     const struct ct_shm_control *c = detail.control;
     if (c->pre_counts && ct_os_timestamp() - r->stamp < c->pre_counts)
         return true;
     return c->pre_records && (b->ordinal - r->tag) / CT_TAG_STEP < c->pre_records;
+}
+
+/* Does the pre-roll need a record of the oldest segment? All of them are lost when it is filled again: the controller
+ * takes the segments after it first. `newest`: the one that the thread has just filled. */
+static bool is_oldest_needed(const struct ct_block *b, uint32_t oldest, uint32_t newest) {
+    uint32_t next = detail.segments[oldest].next - 1; /* a hint */
+    bool known = next == newest || (next < detail.control->segment_count && is_kept(b, next));
+    return !known || is_before_needed(b, detail.segments[next].chunk);
 }
 
 /* Keeps a full segment; it is no longer written to. The thread goes on in segment `next`. */
@@ -477,16 +485,17 @@ static bool fill_again(struct ct_block *b, uint64_t cursor, uint32_t old, uint32
 }
 
 /* The thread's segment is full and not wanted now. Keeps it, and moves on to another one. Returns false if the segment
- * is to be overwritten: its records are older than the pre-roll, or there is no other segment. */
-static bool move_on(struct ct_block *b, uint64_t cursor, uint32_t segment, uint32_t serial, uint32_t next) {
+ * is to be overwritten: its records are older than the pre-roll, or there is no other segment. `second`: where the
+ * records are that follow those of its oldest chunk. */
+static bool move_on(struct ct_block *b, uint64_t cursor, uint32_t segment, uint32_t serial, uint32_t second) {
     const struct ct_shm_control *c = detail.control;
     if (!c->pre_counts && !c->pre_records)
         return false;
     struct history h = find_history(b);
-    if (h.oldest < 0 && !is_chunk_needed(b, next))
+    if (h.oldest < 0 && !is_before_needed(b, second))
         return false;
     uint32_t share = __atomic_load_n(&c->share, __ATOMIC_RELAXED), has = h.count + (segment < c->large);
-    if (has < share && (h.oldest < 0 || is_chunk_needed(b, detail.segments[h.oldest].chunk)) &&
+    if (has < share && (h.oldest < 0 || is_oldest_needed(b, (uint32_t)h.oldest, segment)) &&
         grow_history(b, cursor, segment, serial))
         return true;
     if (h.oldest >= 0 && (has > share || (uint32_t)h.oldest >= c->large)) { /* others need it */
@@ -527,7 +536,7 @@ static bool turn_to_next_chunk(struct ct_block *b, uint64_t cursor) {
     bool small = full && s->chunks < b->detail_home && !detail.control->grows;
     if ((wanted || small) && hand_over(b, cursor, segment, serial, wanted))
         return true;
-    if (full && !wanted && move_on(b, cursor, segment, serial, s->chunk + (chunk - s->chunk + 1) % s->chunks))
+    if (full && !wanted && move_on(b, cursor, segment, serial, s->chunk + (chunk - s->chunk + 2) % s->chunks))
         return true;
     if (wanted)
         hand_over_history(b);
