@@ -258,6 +258,11 @@ static void count(int number) {
     counted++;
 }
 
+/* An emulated machine takes long for each. */
+static int raised_signals(void) {
+    return getenv("CONTRAIL_TEST_EMULATED") ? 1000 : 20000;
+}
+
 static void count_signals(void) {
     struct sigaction action = {.sa_handler = count};
     sigset_t one, old;
@@ -270,11 +275,11 @@ static void count_signals(void) {
         sigsuspend(&old);
         say('1');
     }
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < raised_signals(); i++) {
         sigprocmask(SIG_UNBLOCK, &one, NULL);
         raise(SIGUSR1);
     }
-    say(counted == 22000 ? 'y' : 'n');
+    say(counted == 2000 + raised_signals() ? 'y' : 'n');
 }
 
 static void test_storm(void **state) {
@@ -291,8 +296,8 @@ static void test_storm(void **state) {
     }
     assert_int_equal(heard(&p), 'y');
     assert_int_equal(finish(&p), 0);
-    assert_int_equal(told.count, 22000);
-    assert_int_equal(told.handled, 22000);
+    assert_int_equal(told.count, 2000 + raised_signals());
+    assert_int_equal(told.handled, 2000 + raised_signals());
     ct_remote_close(remote);
 }
 

@@ -515,6 +515,8 @@ def test_again_and_again(b):
 
 def test_takes_gs(b):
     """A thread that has taken the register for itself, and went on natively, keeps it when the others are let go."""
+    if os.uname().machine != "x86_64":
+        return "skipped: the GS register is x86_64's"
     recorder = b.shop.start([b.arguments.contrail, "stalk", "--quiet", "--output", b.shop.new_output(),
                              b.build("takes_gs")],
                             stdin=subprocess.PIPE)
@@ -522,6 +524,7 @@ def test_takes_gs(b):
     pid = int(read_line(recorder.stdout, "the program's process id"))
     same("detach", 0, b.shop.run([b.arguments.contrail, "detach", str(pid)]).code)
     same("the end of the program", 0, finish(recorder).code)  # also the end of its input
+    return None
 
 
 def test_churn(b):
