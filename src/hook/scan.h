@@ -38,7 +38,7 @@ struct ct_scan_loop {
     uint64_t branch;
     uint32_t function; /* index */
     uint8_t length;    /* of the branch instruction; its displacement ends it */
-    uint8_t disp_size; /* 1 or 4 */
+    uint8_t disp_size; /* 1 or 4; 4 where the displacement is a part of the instruction's only word */
 };
 
 /* A branch out of a function whose frame is empty: a tail call, if it goes to a function. */
@@ -103,6 +103,8 @@ int ct_scan_walk(struct ct_scan *scan, size_t first, size_t end);
 /* Per instruction set: marks where the tables lead that the pass has found. Where a table ends is known only after all
  * functions were looked at. */
 int ct_scan_follow_tables(struct ct_scan *scan);
+/* Per instruction set: may a loop be like this? For loops that come from a file. */
+bool ct_scan_loop_valid(const struct ct_scan_loop *loop);
 
 /* Bytes, or entries of tables, that a pass may look at: functions overlap, and tables have common entries. */
 static inline uint64_t ct_scan_work(const struct ct_scan *s) {

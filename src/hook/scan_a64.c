@@ -48,6 +48,10 @@ static int add_loop(struct ct_scan *s, uint64_t at, size_t function) {
     return 0;
 }
 
+bool ct_scan_loop_valid(const struct ct_scan_loop *loop) {
+    return loop->length == WORD && loop->disp_size == WORD;
+}
+
 static int add_tail(struct ct_scan *s, uint64_t target, size_t function) {
     if (!ct_grow(&s->tails, &s->tail_capacity, s->tail_count, sizeof *s->tails, 64))
         return CT_ERR_NO_MEMORY;

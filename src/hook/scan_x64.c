@@ -69,6 +69,11 @@ static int add_loop(struct ct_scan *s, const struct ct_x64_insn *insn, uint64_t 
     return 0;
 }
 
+bool ct_scan_loop_valid(const struct ct_scan_loop *loop) {
+    return (loop->disp_size == 1 || loop->disp_size == 4) && loop->length > loop->disp_size &&
+           loop->length <= CT_X64_MAX_LENGTH;
+}
+
 static bool starts_with_landing_pad(const struct ct_scan *s, uint64_t address) {
     static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
     return s->end - address >= 4 && !memcmp(ct_scan_bytes(s, address), endbr64, 4);

@@ -8,8 +8,6 @@
 #include <link.h>
 #include <string.h>
 
-#define MAX_INSN 15u
-
 /* ---- hashes ---- */
 
 static inline uint64_t mix(uint64_t h, uint64_t word) {
@@ -90,14 +88,14 @@ static bool functions_valid(const struct ct_target_image *image, const struct ct
     return true;
 }
 
-/* A loop's branch must be inside its function and longer than its displacement. */
+/* A loop's branch must be one, and inside its function. */
 static bool loops_valid(const struct ct_target_image *image, const struct ct_image_text *t) {
     const struct ct_image_function *f = ct_image_at(image, image->functions);
     const struct ct_image_loop *loops = ct_image_at(image, t->loops);
     for (uint64_t i = 0; i < t->loop_count; i++) {
         const struct ct_image_loop *l = &loops[i];
-        if (l->function >= t->function_count || l->length > MAX_INSN || l->length < 2 ||
-            (l->disp_size != 1 && l->disp_size != 4) || l->length <= l->disp_size)
+        const struct ct_scan_loop loop = {.length = l->length, .disp_size = l->disp_size};
+        if (l->function >= t->function_count || !ct_scan_loop_valid(&loop))
             return false;
         const struct ct_image_function *in = &f[t->first_function + l->function];
         if (l->branch < in->offset || l->branch - in->offset >= in->size ||

@@ -455,14 +455,14 @@ static void test_death_and_sleep(void **state) {
 #ifdef __aarch64__
     const int rounds = 24;
 #else
-    const int rounds = 600; /* begun again each time it would never end */
+    const int rounds = 600;
 #endif
     int pid = fork();
     if (pid == 0) {
         struct timespec pause = {0, 300000000};
         _exit(nanosleep(&pause, NULL) != 0);
     }
-    for (int i = 0; i < rounds && state_of(pid) != 'Z'; i++) {
+    for (int i = 0; i < rounds && state_of(pid) != 'Z'; i++) { /* begun again each time it would never end */
         int child = fork();
         if (child == 0) {
             struct ct_remote *remote = NULL;

@@ -311,6 +311,12 @@ static void check_regions(const struct target *t, const struct ct_target_plan *p
     }
 }
 
+#ifdef __x86_64__
+enum { READS_CODE = true };
+#else
+enum { READS_CODE = false }; /* Zydis knows x86_64 only; plan_a64 looks at arm64's stubs */
+#endif
+
 static void check_module(const struct ct_target_plan *plan, const struct ct_target_module *m, size_t *hooks) {
     size_t hooked = 0, entry_only = 0, skipped[CT_HOOK_SKIP_COUNT] = {0};
     for (size_t i = 0; i < m->function_count; i++) {
@@ -332,9 +338,11 @@ static void check_module(const struct ct_target_plan *plan, const struct ct_targ
         assert_int_equal(h->entry_only, f->entry_only);
         hooked += !f->skip;
         entry_only += !f->skip && f->entry_only;
-        check_head(plan, (size_t)f->hook);
-        check_body(plan, h, m);
-        check_patches(h, m);
+        if (READS_CODE) {
+            check_head(plan, (size_t)f->hook);
+            check_body(plan, h, m);
+            check_patches(h, m);
+        }
     }
     assert_int_equal(m->hooked, hooked);
     assert_int_equal(m->entry_only, entry_only);
