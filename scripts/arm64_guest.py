@@ -8,6 +8,7 @@ usage: arm64_guest.py [OPTION...] TREE [NAME...]      tests by their names ("rec
                 one processor changes what another one runs
   --log FILE    write the results as `meson test` does, for scripts/count_tests.py
   --cpus N      processors of a machine
+  --patience N  tests have N times as long as on hardware (4); more where this machine has other work
   --verbose     print which test begins
 
 The guest sees the sources and the build at the paths that they have here, on a disk of their own that is thrown away.
@@ -32,6 +33,7 @@ GUEST = PROJECT / "build-arm64" / "guest"
 SOURCES = ["abi", "bindings", "docs", "examples", "include", "meson.build", "proto", "scripts", "src", "tests"]
 NOT_NEEDED = (".o", ".a", ".ninja", ".d")
 BOOT_LIMIT = 300
+PATIENCE = 4
 CPU = "max,pauth-impdef=on,sve=off"  # see scripts/arm64-user.sh
 
 
@@ -229,7 +231,7 @@ def run_tests(tree, tests, options):
     """The results of the tests, in their order; a log for count_tests.py when one is wanted."""
     options.environment = {**prebuild(tree, tests), "CONTRAIL_TEST_SLOW": "8", **options.environment}
     for test in tests:  # an emulated machine is slow
-        test["timeout"] *= 4
+        test["timeout"] *= options.patience
     with tempfile.TemporaryDirectory(dir=GUEST) as directory:
         job = {"tree": str(tree), "tests": tests, "command": None, "environment": options.environment}
         disk = make_disk(pathlib.Path(directory), tree, job)
@@ -248,6 +250,7 @@ def parse(arguments):
     parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1])
     parser.add_argument("--guests", type=int, default=2)
     parser.add_argument("--cpus", type=int, default=1)
+    parser.add_argument("--patience", type=int, default=PATIENCE)
     parser.add_argument("--log")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--limit", type=int, default=600, help="seconds that a command may take")

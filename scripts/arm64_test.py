@@ -3,8 +3,8 @@
 """Runs the tests of an arm64 build on this machine: under qemu's emulation of user programs what that can run, and in
 a virtual machine the rest. tests/arm64/tests.txt says which test runs where, and why one does not.
 
-usage: arm64_test.py [--quick] [--user | --guest] [--guests N] TREE   TREE: build-arm64/tree
-       arm64_test.py --list TREE                                      where each test runs
+usage: arm64_test.py [--quick] [--user | --guest] [--guests N] [--patience N] TREE   TREE: build-arm64/tree
+       arm64_test.py --list TREE                                                     where each test runs
 
 --quick: the part that `make test` runs. Logs are TREE/meson-logs/contrail-user.json and contrail-guest.json; the last
 line is `N passed, M failed`.
@@ -74,7 +74,7 @@ def run_guest(tree, tests, options):
         return None
     print(f"--- arm64, {len(tests)} tests in {options.guests} guests", flush=True)
     settings = argparse.Namespace(guests=options.guests, cpus=1, log=str(log), environment={},
-                                  verbose=False)
+                                  verbose=False, patience=options.patience)
     arm64_guest.run_tests(tree, tests, settings)
     return log
 
@@ -86,6 +86,7 @@ def main(arguments):
     parser.add_argument("--guest", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--guests", type=int, default=os.cpu_count())
+    parser.add_argument("--patience", type=int, default=arm64_guest.PATIENCE)
     parser.add_argument("tree", type=pathlib.Path)
     options = parser.parse_args(arguments)
     tree = options.tree.resolve()

@@ -448,8 +448,8 @@ static void test_death_of_the_tracer(void **state) {
     assert_int_equal(end_target(&target, NULL), 0);
 }
 
-/* The rest of a sleep, not all of it again. On arm64 it is all of it (docs/ARM64.md): there it ends when nobody stops it
- * any more. */
+/* The rest of a sleep, not all of it again. On arm64 it is all of it (docs/ARM64.md): it ends when nobody stops it any
+ * more. */
 static void test_death_and_sleep(void **state) {
     (void)state;
 #ifdef __aarch64__

@@ -12,6 +12,7 @@ import time
 import unittest
 
 import session_case
+from recorder import TIMEOUT
 
 # Has made threads, and prints when it ends.
 ENDS = r"""
@@ -75,7 +76,7 @@ class Ends(session_case.SessionCase):
         shutil.rmtree(self.path("traces"), ignore_errors=True)
         done = subprocess.run([session_case.CONTRAIL, "spawn", "--output", self.path("traces"), *options, "--",
                                program],
-                              capture_output=True, text=True, timeout=200)
+                              capture_output=True, text=True, timeout=TIMEOUT)
         self.assertEqual(done.returncode, 0, done.stderr)
         return time.monotonic() - float(done.stdout)
 
@@ -96,7 +97,7 @@ class Ends(session_case.SessionCase):
         def child(failing):
             done = subprocess.run([session_case.CONTRAIL, "spawn", "--quiet", "--output", self.path("traces"), "--",
                                    program, failing],
-                                  capture_output=True, text=True, timeout=200)
+                                  capture_output=True, text=True, timeout=TIMEOUT)
             self.assertEqual(done.returncode, 0, done.stderr)
             return float(done.stdout)
         self.assertLess(child("4"), self.GENEROUS * child("0"))

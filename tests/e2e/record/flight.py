@@ -20,7 +20,7 @@ import unittest
 import atf
 import detail_file
 import session_case
-from recorder import read_line
+from recorder import TIMEOUT, read_line
 
 # Fails in its last call but 50, and prints what it was called with.
 LAST = 20000 if os.environ.get("CONTRAIL_TEST_EMULATED") else 1000000
@@ -151,7 +151,7 @@ class Told:
 
     def ctl(self, *words, pid=None):
         done = subprocess.run([session_case.CONTRAIL, "ctl", str(pid or self.pid), *words], capture_output=True,
-                              text=True, timeout=200)
+                              text=True, timeout=TIMEOUT)
         self.case.assertEqual((done.returncode, done.stderr), (0, ""), words)
         return done.stdout
 
@@ -160,7 +160,7 @@ class Told:
 
     def until(self, holds):
         """Waits until the status is so."""
-        deadline = time.monotonic() + 200
+        deadline = time.monotonic() + TIMEOUT
         while time.monotonic() < deadline:
             status = self.status()
             if holds(status):
@@ -174,7 +174,7 @@ class Told:
         return self.ctl("pause")
 
     def end(self, code=0):
-        _, errors = self.process.communicate(timeout=200)
+        _, errors = self.process.communicate(timeout=TIMEOUT)
         self.case.assertEqual((self.process.returncode, errors), (code, ""))
         verify = subprocess.run([session_case.CONTRAIL, "verify", self.case.session()], capture_output=True, text=True)
         self.case.assertEqual(verify.returncode, 0, verify.stdout)
@@ -510,7 +510,7 @@ class Control(FlightCase):
                 os.symlink(target, os.path.join(place, link))
             done = subprocess.run([session_case.CONTRAIL, "spawn", "--quiet", "-o", os.path.join(runtime, "out"),
                                    "/bin/true"],
-                                  env=dict(os.environ, XDG_RUNTIME_DIR=runtime), timeout=200)
+                                  env=dict(os.environ, XDG_RUNTIME_DIR=runtime), timeout=TIMEOUT)
             self.assertEqual((done.returncode, sorted(os.listdir(place))), (0, ["1.sock", "2.sock"]))
 
     def place(self):
@@ -557,7 +557,7 @@ class Control(FlightCase):
         with socket.socket(socket.AF_UNIX) as first:
             first.connect(os.path.join(runtime, "contrail", "%d.sock" % told.pid))
             first.sendall(b"stop\n")
-            done = subprocess.run([*words, "status"], capture_output=True, text=True, env=environment, timeout=200)
+            done = subprocess.run([*words, "status"], capture_output=True, text=True, env=environment, timeout=TIMEOUT)
             self.assertEqual(first.recv(100), b"ok")
         self.assertIn(done.returncode, (0, 69), done.stderr)
         if done.returncode:
@@ -570,7 +570,7 @@ class Control(FlightCase):
         os.mkdir(runtime, 0o700)
         told = self.told_with(environment={"XDG_RUNTIME_DIR": runtime})
         done = subprocess.run([session_case.CONTRAIL, "ctl", str(told.pid), "status"], capture_output=True, text=True,
-                              env=dict(os.environ, XDG_RUNTIME_DIR=runtime), timeout=200)
+                              env=dict(os.environ, XDG_RUNTIME_DIR=runtime), timeout=TIMEOUT)
         self.assertEqual(done.returncode, 0, done.stderr)
         place = os.path.join(runtime, "contrail")
         self.assertEqual(os.listdir(place), ["%d.sock" % told.pid])
@@ -812,7 +812,7 @@ class Metrics(FlightCase):
         path = self.path("missing/metrics.prom")
         done = subprocess.run([session_case.CONTRAIL, "spawn", "--output", self.path("traces"), "--metrics-file", path,
                                "true"],
-                              capture_output=True, text=True, timeout=200)
+                              capture_output=True, text=True, timeout=TIMEOUT)
         self.assertEqual(done.returncode, 69)
         self.assertIn("choose another place with --metrics-file", done.stderr)
         self.assertFalse(os.path.exists(self.path("traces")))

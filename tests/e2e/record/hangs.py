@@ -13,7 +13,7 @@ import time
 import unittest
 
 import session_case
-from recorder import read_line
+from recorder import TIMEOUT, read_line
 
 # Writes a line when it is about to hang: the main thread in stuck, a thread in wait_for_ever if there is an argument.
 # One thread has ended before.
@@ -99,17 +99,18 @@ class Hangs(session_case.SessionCase):
                                 stderr=subprocess.DEVNULL, text=True)
         time.sleep(IDLE)
         if how == "detach":
-            subprocess.run([session_case.CONTRAIL, "detach", str(pid)], check=True, capture_output=True, timeout=60)
-            self.assertRegex(tail.communicate(timeout=60)[0], r"\} 1\.\S+ s  stuck  still open at the end")
+            subprocess.run([session_case.CONTRAIL, "detach", str(pid)], check=True, capture_output=True,
+                           timeout=TIMEOUT)
+            self.assertRegex(tail.communicate(timeout=TIMEOUT)[0], r"\} 1\.\S+ s  stuck  still open at the end")
         elif how == "kill":
             recorder.kill()
         self.end(pid)
         recorder.wait(60)
-        tail.communicate(timeout=60)
+        tail.communicate(timeout=TIMEOUT)
         return self.session()
 
     def ask(self, *words):
-        done = subprocess.run([session_case.CONTRAIL, *words], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([session_case.CONTRAIL, *words], capture_output=True, text=True, timeout=TIMEOUT)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
@@ -200,7 +201,7 @@ class Hangs(session_case.SessionCase):
         recorder, pid = self.start(self.build("locks", LOCKS))
         time.sleep(IDLE)
         live = self.ask("info", self.session())  # while it is recorded
-        subprocess.run([session_case.CONTRAIL, "detach", str(pid)], check=True, capture_output=True, timeout=60)
+        subprocess.run([session_case.CONTRAIL, "detach", str(pid)], check=True, capture_output=True, timeout=TIMEOUT)
         self.end(pid)
         recorder.wait(60)
         text = self.ask("info", self.session())

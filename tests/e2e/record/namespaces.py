@@ -18,6 +18,7 @@ import threading
 import unittest
 
 import session_case
+from recorder import TIMEOUT
 
 CHILDREN = 5
 
@@ -112,7 +113,7 @@ class Listener:
 
 def works(*command):
     return bool(shutil.which(command[0])) and subprocess.run([*command, "true"], capture_output=True,
-                                                             timeout=100).returncode == 0
+                                                             timeout=TIMEOUT).returncode == 0
 
 
 UNSHARE = ["unshare", "-p", "-f", "--mount-proc"]

@@ -11,7 +11,7 @@ import sys
 
 import atf
 import targets
-from recorder import Failure, finish, wait_for
+from recorder import TIMEOUT, Failure, finish, wait_for
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
 import ctp  # noqa: E402
@@ -176,7 +176,7 @@ def kept_of_children(shop):
     output, size = shop.new_output(), 400 << 10
     script = "for i in 1 2 3; do %s -c '%s' 12; done" % (PYTHON, WORK.replace("'", '"'))
     result = shop.run(shop.spawn_command(output, ["--lossless", "--detail", "off", "--keep", "400K"],
-                                         ["/bin/sh", "-c", script]), timeout=120)
+                                         ["/bin/sh", "-c", script]), timeout=TIMEOUT)
     if result.code:
         raise Failure("it ends with %d: %r" % (result.code, result.err[-500:]))
     directories = atf.find(output)

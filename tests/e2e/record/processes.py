@@ -12,6 +12,7 @@ import sys
 import unittest
 
 import session_case
+from recorder import TIMEOUT
 
 # Makes as many children as the argument says, one after the other; each exits with its number, sleeps a little and has
 # a child of its own if it is the first. The parent ends before the last child does.
@@ -44,7 +45,7 @@ int main(int argc, char **argv) {
 
 class Processes(session_case.SessionCase):
     def ask(self, *words, code=0):
-        done = subprocess.run([session_case.CONTRAIL, *words], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([session_case.CONTRAIL, *words], capture_output=True, text=True, timeout=TIMEOUT)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stdout
 

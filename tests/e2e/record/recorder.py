@@ -15,8 +15,9 @@ import time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Where the processor is emulated, all of it takes longer.
-PATIENCE = ["--startup-timeout", "120"] if os.environ.get("CONTRAIL_TEST_EMULATED") else []
-TIMEOUT = 200  # seconds until something hangs for sure; no test waits for a time
+EMULATED = bool(os.environ.get("CONTRAIL_TEST_EMULATED"))
+PATIENCE = ["--startup-timeout", "120"] if EMULATED else []
+TIMEOUT = 1000 if EMULATED else 200  # seconds until something hangs for sure; no test waits for a time
 
 
 class Failure(Exception):

@@ -8,6 +8,8 @@ import subprocess
 import tempfile
 import unittest
 
+from recorder import PATIENCE, TIMEOUT
+
 CONTRAIL = ""
 COMMAND = ["spawn", "--lossless"]
 
@@ -42,10 +44,9 @@ class SessionCase(unittest.TestCase):
         traces = self.path("traces")
         if not keep:
             shutil.rmtree(traces, ignore_errors=True)
-        slow = ["--startup-timeout", "120"] if os.environ.get("CONTRAIL_TEST_EMULATED") else []
-        plain = [*before, contrail or CONTRAIL, *COMMAND, "--output", traces, *slow, *options, "--", *command]
-        done = subprocess.run(plain, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd, timeout=250,
-                              stdin=stdin)
+        plain = [*before, contrail or CONTRAIL, *COMMAND, "--output", traces, *PATIENCE, *options, "--", *command]
+        done = subprocess.run(plain, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd,
+                              timeout=TIMEOUT, stdin=stdin)
         manifests = []
         for path in glob.glob(traces + "/session_*/pid_*/manifest.json"):
             with open(path) as file:

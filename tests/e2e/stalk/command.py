@@ -24,7 +24,7 @@ INCLUDES = ["-I" + os.path.join(ROOT, name) for name in ("", "src", "include")]
 sys.path.insert(0, os.path.join(HERE, "..", "record"))
 import drcov  # noqa: E402
 import prebuilt  # noqa: E402
-from recorder import Failure, Workshop, finish, read_line  # noqa: E402
+from recorder import PATIENCE, TIMEOUT, Failure, Workshop, finish, read_line  # noqa: E402
 
 
 def same(what, expected, seen):
@@ -79,7 +79,7 @@ class Bench:
     def stalk(self, options, command=(), code=0, **more):
         """(result, directory of the first process's trace)"""
         output = self.shop.new_output()
-        result = self.shop.run([self.arguments.contrail, "stalk", "--output", output] + list(options) +
+        result = self.shop.run([self.arguments.contrail, "stalk", "--output", output] + PATIENCE + list(options) +
                                (["--"] + list(command) if command else []), **more)
         if code is not None and result.code != code:
             raise Failure("stalk %s ended with %d: %s" % (" ".join(options), result.code, result.err.decode()))
@@ -130,8 +130,8 @@ class Bench:
     def begin(self, pid, *options):
         """`stalk -p PID` that is following."""
         process = self.shop.start([self.arguments.contrail, "stalk", "--output", self.shop.new_output(), "--pid",
-                                   str(pid)] + list(options))
-        deadline = time.monotonic() + 200
+                                   str(pid)] + PATIENCE + list(options))
+        deadline = time.monotonic() + TIMEOUT
         while not self.shop.is_recording(pid):
             if process.poll() == 0 and "--duration" in options:
                 return process  # it has followed, and let go already
@@ -649,7 +649,7 @@ def test_attach_family(b):
     shell = b.shop.start(["bash", "-c", "read x; for i in 1 2 3; do /bin/echo $i | cat; done; exit 6"],
                          stdin=subprocess.PIPE)
     recorder = b.begin(shell.pid)
-    out, _ = shell.communicate(b"\n", timeout=200)
+    out, _ = shell.communicate(b"\n", timeout=TIMEOUT)
     same("output", (6, b"1\n2\n3\n"), (shell.returncode, out))
     result = finish(recorder)
     contains(result.err.decode(), " processes in ")
@@ -662,7 +662,7 @@ def test_attach_family(b):
     for duration in ("50ms", "300ms"):
         shell = b.shop.start(["bash", "-c", "read x; " + loop], stdin=subprocess.PIPE)
         recorder = b.begin(shell.pid, "--duration", duration)
-        out, _ = shell.communicate(b"\n", timeout=200)
+        out, _ = shell.communicate(b"\n", timeout=TIMEOUT)
         same("output of what was let go after " + duration, (0, plain.out), (shell.returncode, out))
         same("its recorder", 0, finish(recorder).code)
 
