@@ -109,4 +109,4 @@ picture: setup-long tool ## make the picture of README.md again: a trace in spee
 	@tests/export/picture.py $(BUILD)/contrail $(BUILD)/tests/export/npm docs/images/speedscope.png
 
 clean: ## remove everything that was built
-	@rm -rf build build-clang build-asan build-coverage build-fuzz build-arm64
+	@rm -rf build build-clang build-asan build-tsan build-coverage build-fuzz build-arm64

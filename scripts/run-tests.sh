@@ -23,7 +23,10 @@ skipped=0
 logs=
 processes=$((2 * $(nproc))) # many tests wait for the most part
 jobs= # of ninja, when it does not have the machine for itself
-only= # of `build`
+only= # of `build`: a suite, and perhaps names of tests
+# Tests of code of ours that has several threads. What writes to shared memory as a target does races by intention.
+threaded="drain_crew export export_pipe overload pack_pool packed_trace query_rows query_sql report_functions
+    report_ranges target_plan trace_ahead trace_writer view_levels windows"
 
 # check NAME COMMAND...: one result. Its output is shown only when it fails, or ends with 77: it was skipped.
 check() {
@@ -51,7 +54,7 @@ check() {
     return 1
 }
 
-# build DIR CC CXX MESON-OPTIONS... With $only: what that suite needs.
+# build DIR CC CXX MESON-OPTIONS... With $only: what that suite, or those tests of it, need.
 build() {
     dir=$1
     export CC="$2" CXX="$3" # for ninja as well: it may configure again
@@ -62,7 +65,7 @@ build() {
     }
     rm -f "$dir.log"
     # shellcheck disable=SC2046,SC2086
-    ninja --quiet $jobs -C "$dir" $([ -z "$only" ] || scripts/suite_targets.py "$dir" "$only")
+    ninja --quiet $jobs -C "$dir" $([ -z "$only" ] || scripts/suite_targets.py "$dir" $only)
 }
 
 build_clang() {
@@ -73,6 +76,10 @@ build_clang() {
 # compile in an eighth of the time, and see every access that the source makes. Only what the unit suite runs is built.
 build_sanitized() {
     only=unit build build-asan gcc g++ -Db_sanitize=address,undefined -Db_lundef=false -Dwerror=false -Doptimization=0
+}
+
+build_threaded() {
+    only="unit $threaded" build build-tsan gcc g++ -Db_sanitize=thread -Db_lundef=false -Dwerror=false -Doptimization=1
 }
 
 # suite LABEL DIR MESON-TEST-OPTIONS...: runs tests, shows the output of those that fail, leaves a log to count. Time
@@ -185,6 +192,10 @@ if [ -n "$long" ]; then
         --work 0.05 --work-attached 0.5 --contrail build/src/cli/contrail --build build/tests/fidelity
     check "hostile tables, by chance" build/tests/fuzz/hostile_tables --cases 10000
     check "a library with newer structs" python3 tests/tools/abi_test.py --newer-library . gcc
+    if check "build with the thread sanitizer" build_threaded; then
+        # shellcheck disable=SC2086
+        suite "thread sanitizer, controller" build-tsan --timeout-multiplier 8 $threaded
+    fi
     check "Debian packages" scripts/check-deb.sh
     # 77: speedscope cannot be had here
     check "picture of a trace in speedscope" tests/export/picture.py build/src/cli/contrail build/tests/export/npm

@@ -39,7 +39,7 @@ static void free_list(struct ct_drain_signals *list) {
 int ct_drain_signal(struct ct_drain *d, const struct ct_signal_record *record) {
     struct ct_drain_signal *s = malloc(sizeof *s);
     pthread_mutex_lock(&d->mutex);
-    bool taken = s && d->signal_count < MAX_QUEUED;
+    bool taken = s && __atomic_load_n(&d->signal_count, __ATOMIC_RELAXED) < MAX_QUEUED;
     if (taken) {
         *s = (struct ct_drain_signal){.record = *record};
         append_signal(&d->signals, s);

@@ -50,7 +50,7 @@ static bool load_library(void) {
 struct ct_http {
     struct ct_http_options options;
     struct MHD_Daemon *daemon;
-    uint16_t port;
+    _Atomic uint16_t port;
 };
 
 /* A request whose body comes in pieces. */
@@ -72,7 +72,7 @@ static bool is_any_port(const char *text) {
 static bool is_our_name(const struct ct_http *h, const char *host) {
     static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
     char port[16];
-    snprintf(port, sizeof port, ":%u", h->port);
+    snprintf(port, sizeof port, ":%u", (unsigned)h->port);
     for (size_t i = 0; host && i < sizeof names / sizeof *names; i++) {
         size_t length = strlen(names[i]);
         if (!strncmp(host, names[i], length) &&
@@ -325,6 +325,7 @@ int ct_http_open(struct ct_http **out, const struct ct_http_options *options) {
         return status;
     }
     h->options = *options;
+    h->port = options->port; /* requests may come before it returns */
     errno = 0;
     h->daemon =
         library.MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD, 0, NULL, NULL,
@@ -337,7 +338,8 @@ int ct_http_open(struct ct_http **out, const struct ct_http_options *options) {
         return status;
     }
     const union MHD_DaemonInfo *info = library.MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_BIND_PORT);
-    h->port = info ? info->port : options->port;
+    if (info)
+        h->port = info->port;
     *out = h;
     return 0;
 }

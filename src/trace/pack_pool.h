@@ -27,7 +27,7 @@ bool ct_pack_pool_is_done(const struct ct_pack *pack);
 /* Returns when the block is complete. */
 void ct_pack_pool_wait(struct ct_pack *pack);
 
-/* For tests: each block takes this much longer. */
+/* For tests: each block takes this much longer. Atomic. */
 extern unsigned ct_pack_delay_us;
 
 #endif

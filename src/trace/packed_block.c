@@ -295,8 +295,9 @@ unsigned ct_pack_delay_us;
 
 const uint8_t *ct_pack_end(struct ct_pack *pack, uint64_t first_seq, size_t *size) {
     struct ct_pack_columns *c = &pack->columns;
-    if (ct_pack_delay_us)
-        usleep(ct_pack_delay_us);
+    unsigned delay_us = __atomic_load_n(&ct_pack_delay_us, __ATOMIC_RELAXED);
+    if (delay_us)
+        usleep(delay_us);
     struct ctp_block header = {.type = CTP_EVENTS,
                                .count = c->count,
                                .first_seq = first_seq,

@@ -4,13 +4,14 @@
 #define CT_TESTS_PLACE_OF_H
 
 #include "trace/place.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* A directory that is there. Stays open, so that writers which need many files share it; one that was replaced is
- * opened again. */
+/* A directory that is there, for any thread. Stays open, so that writers which need many files share it; one that was
+ * replaced is opened again. */
 static inline struct ct_place *place_of(const char *path) {
     static struct known {
         struct known *next;
@@ -19,13 +20,14 @@ static inline struct ct_place *place_of(const char *path) {
         ino_t inode;
         char path[4096];
     } * all;
-    struct known *k = all;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct stat status = {0};
+    pthread_mutex_lock(&lock);
+    struct known *k = all;
     bool there = stat(path, &status) == 0;
     while (k && strcmp(k->path, path))
         k = k->next;
-    if (k && there && k->device == status.st_dev && k->inode == status.st_ino)
-        return k->place;
+    bool is_open = k && there && k->device == status.st_dev && k->inode == status.st_ino;
     if (!k) {
         k = calloc(1, sizeof *k);
         if (!k || strlen(path) >= sizeof k->path)
@@ -34,14 +36,18 @@ static inline struct ct_place *place_of(const char *path) {
         k->next = all;
         all = k;
     }
-    ct_place_drop(k->place);
-    k->device = status.st_dev;
-    k->inode = status.st_ino;
-    if (ct_place_open(&k->place, path, 0, CT_PLACE_NO_GROUP)) {
-        fprintf(stderr, "%s cannot be opened\n", path);
-        abort();
+    if (!is_open) {
+        ct_place_drop(k->place);
+        k->device = status.st_dev;
+        k->inode = status.st_ino;
+        if (ct_place_open(&k->place, path, 0, CT_PLACE_NO_GROUP)) {
+            fprintf(stderr, "%s cannot be opened\n", path);
+            abort();
+        }
     }
-    return k->place;
+    struct ct_place *place = k->place;
+    pthread_mutex_unlock(&lock);
+    return place;
 }
 
 #endif

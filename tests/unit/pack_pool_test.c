@@ -40,6 +40,10 @@ static struct ct_pack *make_pack(uint32_t tag) {
     return pack;
 }
 
+static void delay_by(unsigned us) {
+    __atomic_store_n(&ct_pack_delay_us, us, __ATOMIC_RELAXED);
+}
+
 /* Blocks are what ct_pack_end makes of them, in whatever order they are waited for. */
 static void blocks_are_the_same(void **unused) {
     (void)unused;
@@ -48,10 +52,10 @@ static void blocks_are_the_same(void **unused) {
     ct_pack_pool_open(3);
     for (uint32_t round = 0; round < 20; round++) {
         uint32_t count = 0;
-        ct_pack_delay_us = round ? 0 : 200000; /* at first the workers have no chance to be done in time */
+        delay_by(round ? 0 : 200000); /* at first the workers have no chance to be done in time */
         for (; count < 64 && ct_pack_pool_give(packs[count] = make_pack(count), count); count++) {
         }
-        ct_pack_delay_us = 0;
+        delay_by(0);
         assert_true(round || count < 10); /* the pool takes only what its workers can do soon */
         if (count < 64)
             ct_pack_give(packs[count]);
@@ -164,12 +168,12 @@ static uint64_t drain_slowly(unsigned workers, unsigned threads) {
     struct lane_fixture f;
     fill_lane(&f, threads);
     f.drain.workers = workers;
-    ct_pack_delay_us = DELAY;
+    delay_by(DELAY);
     uint64_t start = ct_clock_now();
     assert_int_equal(ct_drain_start(&f.drain), 0);
     assert_int_equal(ct_drain_finish(&f.drain), 0);
     uint64_t spent = ct_clock_now() - start;
-    ct_pack_delay_us = 0;
+    delay_by(0);
     assert_int_equal(f.drain.statistics.events, EVENTS / threads * threads);
     assert_int_equal(lane_lost(&f), 0);
     lane_end(&f);
