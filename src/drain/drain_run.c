@@ -32,13 +32,15 @@ struct run {
     struct ct_detail_run *numbers; /* to which the numbers belong; NULL: the events have none */
 };
 
-/* The code of a function that the table lacks; NULL: the hook is unknown. Only a call gets a place in the block: what
- * else has this hook may come from nowhere, and there are never more functions than events. */
-static const struct ct_pack_code *find_code(const struct run *run, uint32_t hook, bool call,
+/* The code of a function that the table lacks; NULL: the hook is unknown, or not one of a function. Only a call gets a
+ * place in the block: what else has this hook may come from nowhere, and there are never more functions than events. */
+static const struct ct_pack_code *find_code(const struct run *run, uint32_t hook, uint32_t kind,
                                             struct ct_pack_code *of_return) {
+    if (kind != CT_EVENT_CALL && kind != CT_EVENT_RETURN)
+        return NULL;
     uint64_t function = ct_drain_function(run->d, hook);
     *of_return = (struct ct_pack_code){.function = function, .key = hook};
-    return !function ? NULL : call ? ct_pack_note(run->pack, hook, function) : of_return;
+    return !function ? NULL : kind == CT_EVENT_CALL ? ct_pack_note(run->pack, hook, function) : of_return;
 }
 
 /* Hides a value from the compiler, which would make branches of its parts. */
@@ -67,7 +69,7 @@ static inline __attribute__((always_inline)) size_t put_few(const struct run *ru
         word -= numbered ? number : 0;
         uint32_t hook = (uint32_t)word, kind = (uint32_t)(word >> 32);
         const struct ct_pack_code *code = &codes[word % CT_PACK_CODES];
-        if (unlikely(code->key != hook) && !(code = find_code(run, hook, kind == CT_EVENT_CALL, &other)))
+        if (unlikely(code->key != hook) && !(code = find_code(run, hook, kind, &other)))
             break;
         /* What nothing is expected after is 0, and so is the word of a void event of hook 0. */
         uint32_t ends = (expected[used] == word) & (hooks[used] == hook) & (kind != CT_EVENT_VOID);

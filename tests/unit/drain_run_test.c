@@ -260,6 +260,34 @@ static void numbers_do_not_begin_in_a_run(void **unused) {
     end_side(&slow);
 }
 
+static uint64_t resolve_small(void *arg, uint32_t hook) {
+    (void)arg;
+    assert_true(hook < HOOKS); /* what numbers of blocks and stacks mean as functions is kept for ever */
+    return hook + 1;
+}
+
+static void only_hooks_of_functions_are_looked_up(void **unused) {
+    (void)unused;
+    enum { COUNT = 700 };
+    static const uint32_t kinds[] = {CT_EVENT_STACK, CT_EVENT_BLOCK, CT_EVENT_PART, CT_EVENT_COMPILED};
+    struct ct_event events[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) {
+        bool other = i % 7 == 6;
+        events[i] = (struct ct_event){test_clock.newest.counter + i, other ? 100000 + i : i % 7 / 2,
+                                      other   ? kinds[i / 7 % 4]
+                                      : i % 2 ? CT_EVENT_RETURN
+                                              : CT_EVENT_CALL};
+    }
+    for (unsigned one_by_one = 0; one_by_one < 2; one_by_one++) {
+        struct side side;
+        start_side(&side, one_by_one, false);
+        side.d.resolve = resolve_small;
+        take_events(&side, events, COUNT);
+        end_block(&side);
+        end_side(&side);
+    }
+}
+
 /* ---- many at once ---- */
 
 #ifdef __x86_64__
@@ -390,6 +418,7 @@ int main(void) {
         cmocka_unit_test(packs_what_the_long_way_packs),
         cmocka_unit_test(void_events_end_no_call),
         cmocka_unit_test(numbers_do_not_begin_in_a_run),
+        cmocka_unit_test(only_hooks_of_functions_are_looked_up),
 #ifdef __x86_64__
         cmocka_unit_test(groups_are_taken),
         cmocka_unit_test(other_groups_are_left),
