@@ -548,6 +548,16 @@ struct ct_event *ct_event_reserve(struct ct_block *b, uint32_t kind, uint64_t *n
     return e;
 }
 
+struct ct_event *ct_event_room(const struct ct_block *b, size_t *count) {
+    bool active = b->cursor & b->event_bit && !(b->cursor & NO_CHUNK);
+    *count = active ? (lane.bytes - (b->cursor & (lane.bytes - 1))) / CT_EVENT_SIZE : 0;
+    return (struct ct_event *)b->cursor;
+}
+
+void ct_event_wrote(struct ct_block *b, size_t count) {
+    (void)ct_os_own_add(&b->cursor, count * CT_EVENT_SIZE);
+}
+
 /* A slot gets a void event, so that nobody waits for it. A chunk is given back, unless the cursor is in it: then the
  * swap has succeeded. */
 void ct_event_abandon(struct ct_block *b, uint64_t note) {

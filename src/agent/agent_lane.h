@@ -18,6 +18,11 @@ void ct_agent_lane_switch_code(void);
 struct ct_shm_control *ct_agent_lane_control(void);
 /* Is there a controller that reads? */
 bool ct_agent_lane_is_recording(void);
+/* For a thread that no handler interrupts: the slots that are left in its chunk, of which it may fill some, the first
+ * ones first. `*count` is 0 when there is none: then ct_event_reserve finds one. */
+struct ct_event *ct_event_room(const struct ct_block *b, size_t *count);
+/* It has filled `count` of them. */
+void ct_event_wrote(struct ct_block *b, size_t count);
 /* Waits a moment. */
 void ct_agent_lane_wait(void);
 /* For a thread that must not lose anything: waits longer each time, until the thread reports that it got what it waits

@@ -8,6 +8,7 @@
 #include "abi/stalk_abi.h"
 #include "agent/agent_lane.h"
 #include "agent/request.h"
+#include "agent/stalk_follower.h"
 #include "agent/stalk_tables.h"
 #include "os/os.h"
 #include "os/thread.h"
@@ -22,30 +23,12 @@
 #include "stalk/translate.h"
 #include "stalk/unwind.h"
 
-#define MAX_OPEN  (1u << 18)
 #define FOLLOWERS 1024u
 #define SITES     (1u << 22)
 
-struct frame {
-    uint32_t number;
-    int32_t depth;
-};
-
-/* A followed thread, as the lane sees it. */
-struct follower {
-    struct ct_block block; /* only what the lane needs */
-    int32_t tid;
-    uint32_t open;
-    uint64_t stamp; /* of the last call, or of the batch */
-    struct ct_tables_known known;
-    uint32_t stack;              /* number of the running one */
-    struct stalk_chains *chains; /* frames of other stacks; NULL: there were none */
-    struct frame frames[MAX_OPEN];
-};
-
 static struct {
     struct ct_stalker *stalker;
-    struct follower *followers[FOLLOWERS];
+    struct ct_follower *followers[FOLLOWERS];
     uint8_t *native; /* by number of a target: NATIVE, FOLLOWED, 0: not known yet; with excluded ranges only */
     struct ct_stalk_code *code;
     uint8_t *lengths;
@@ -61,9 +44,9 @@ enum { FOLLOWED = 1, NATIVE = 2 };
 /* ---- followers ---- */
 
 /* Finds a follower for a new thread: one whose thread has ended, or a new one. */
-static struct follower *take_follower(int tid) {
+static struct ct_follower *take_follower(int tid) {
     for (uint32_t i = 0; i < FOLLOWERS; i++) {
-        struct follower *f = __atomic_load_n(&agent.followers[i], __ATOMIC_ACQUIRE), *none = NULL;
+        struct ct_follower *f = __atomic_load_n(&agent.followers[i], __ATOMIC_ACQUIRE), *none = NULL;
         int32_t nobody = 0;
         if (f) {
             if (__atomic_compare_exchange_n(&f->tid, &nobody, tid, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -81,9 +64,9 @@ static struct follower *take_follower(int tid) {
     return NULL;
 }
 
-static struct follower *find_follower(int tid) {
+static struct ct_follower *find_follower(int tid) {
     for (uint32_t i = 0; i < FOLLOWERS; i++) {
-        struct follower *f = __atomic_load_n(&agent.followers[i], __ATOMIC_ACQUIRE);
+        struct ct_follower *f = __atomic_load_n(&agent.followers[i], __ATOMIC_ACQUIRE);
         if (!f)
             break;
         if (__atomic_load_n(&f->tid, __ATOMIC_RELAXED) == tid)
@@ -92,7 +75,7 @@ static struct follower *find_follower(int tid) {
     return NULL;
 }
 
-static void begin_follower(struct follower *f) {
+static void begin_follower(struct ct_follower *f) {
     f->block.tid = f->tid;
     f->block.event_bit = ct_agent_lane_control()->chunk_bytes;
     f->block.base =
@@ -103,23 +86,12 @@ static void begin_follower(struct follower *f) {
     ct_event_begin(&f->block);
 }
 
-static struct follower *follower_of(int tid) {
-    struct follower *f = find_follower(tid);
+static struct ct_follower *follower_of(int tid) {
+    struct ct_follower *f = find_follower(tid);
     if (f || !(f = take_follower(tid)))
         return f;
     begin_follower(f);
     return f;
-}
-
-/* The frame is counted as open while its event is written: the lane stores depths in its chunks. */
-static void write_event(struct follower *f, uint32_t number, uint32_t kind, uint64_t stamp) {
-    f->block.top = f->block.base + 1 + f->open;
-    struct ct_event *e = ct_event_reserve(&f->block, kind, NULL);
-    if (!e)
-        return;
-    e->hook = number;
-    e->kind = kind;
-    __atomic_store_n(&e->timestamp, stamp ? stamp : ct_os_timestamp(), __ATOMIC_RELEASE);
 }
 
 /* ---- blocks that are written ---- */
@@ -164,20 +136,20 @@ static uint32_t executed_insns(const struct stalk_site *site, uint64_t end) {
 }
 
 /* Returns the number of its instructions. */
-static uint32_t write_block(struct follower *f, const struct ct_stalker_event *e) {
+static uint32_t write_block(struct ct_follower *f, const struct ct_stalker_event *e) {
     const struct stalk_site *site = ct_stalk_item(&agent.stalker->caches->sites, (uint32_t)e->depth);
     uint32_t n = executed_insns(site, e->target), number = number_of_site((uint32_t)e->depth, site);
     if (number == CT_TABLES_NOWHERE)
         __atomic_fetch_add(&ct_tables.shared->full, 1, __ATOMIC_RELAXED);
-    write_event(f, number,
-                n < site->insns && number != CT_TABLES_NOWHERE ? CT_EVENT_PART | n * CT_TAG_STEP
-                                                               : (uint32_t)CT_EVENT_BLOCK,
-                f->stamp);
+    ct_follower_write(f, number,
+                      n < site->insns && number != CT_TABLES_NOWHERE ? CT_EVENT_PART | n * CT_TAG_STEP
+                                                                     : (uint32_t)CT_EVENT_BLOCK,
+                      f->stamp);
     return n;
 }
 
-static void write_compiled(struct follower *f, const struct ct_stalker_event *e) {
-    write_event(f, define_block(e->location, e->target, NULL, 0), CT_EVENT_COMPILED, f->stamp);
+static void write_compiled(struct ct_follower *f, const struct ct_stalker_event *e) {
+    ct_follower_write(f, define_block(e->location, e->target, NULL, 0), CT_EVENT_COMPILED, f->stamp);
 }
 
 static bool is_excluded(uint64_t address) {
@@ -185,7 +157,7 @@ static bool is_excluded(uint64_t address) {
 }
 
 /* A call whose return nobody could see: it ran natively, or returns are not asked for. */
-static bool is_unseen(uint32_t number) {
+bool ct_follower_is_unseen(uint32_t number) {
     if (!agent.returns)
         return true;
     if (number == CT_TABLES_NOWHERE || !agent.native)
@@ -195,80 +167,6 @@ static bool is_unseen(uint32_t number) {
         agent.native[number] = is_excluded(key) || is_excluded(ct_tables_function_at(key)) ? NATIVE : FOLLOWED;
     }
     return agent.native[number] == NATIVE;
-}
-
-/* ---- stacks ---- */
-
-#define REFILL 32u
-
-/* When the newer frames of the running stack have ended, frames that were suspended with it come next. */
-static void refill_frames(struct follower *f) {
-    uint64_t frames[REFILL];
-    uint32_t n = 0;
-    while (!f->open && f->chains && n < REFILL && stalk_chain_pop(f->chains, f->stack, &frames[n]))
-        n++;
-    while (n-- > 0)
-        f->frames[f->open++] = (struct frame){(uint32_t)frames[n], (int32_t)(frames[n] >> 32)};
-}
-
-static void forget_chains(struct follower *f) {
-    if (f->chains)
-        (void)ct_os_free(f->chains, sizeof *f->chains);
-    f->chains = NULL;
-}
-
-/* Calls that cannot be kept stay open to the end: their returns are missing. */
-static void suspend_frames(struct follower *f) {
-    if (!f->chains && f->open && !ct_os_is_silent())
-        f->chains = ct_os_alloc(sizeof *f->chains, CT_OS_READ | CT_OS_WRITE);
-    for (uint32_t i = 0; i < f->open; i++) {
-        uint64_t frame = (uint64_t)(uint32_t)f->frames[i].depth << 32 | f->frames[i].number;
-        if (!f->chains || !stalk_chain_push(f->chains, f->stack, frame))
-            f->block.counters->deep_calls++;
-    }
-    f->open = 0;
-}
-
-/* Frames at this depth and deeper were left without a return. */
-static void leave_frames(struct follower *f, int32_t depth, uint64_t stamp) {
-    while (f->open && f->frames[f->open - 1].depth >= depth) {
-        uint32_t number = f->frames[f->open - 1].number;
-        write_event(f, number, is_unseen(number) ? CT_EVENT_RETURN : CT_EVENT_EXCEPTION, stamp);
-        if (!--f->open)
-            refill_frames(f);
-    }
-}
-
-static void change_stack(struct follower *f, const struct ct_stalker_event *e) {
-    suspend_frames(f);
-    f->stack = f->block.reported_stack = (uint32_t)e->target;
-    refill_frames(f);
-    write_event(f, f->stack, CT_EVENT_STACK, f->stamp);
-    if (e->location) /* a new one */
-        leave_frames(f, INT32_MIN, f->stamp);
-}
-
-/* ---- calls ---- */
-
-static void enter_frame(struct follower *f, const struct ct_stalker_event *e) {
-    leave_frames(f, e->depth, e->timestamp);
-    if (f->open == MAX_OPEN) {
-        f->block.counters->deep_calls++;
-        return;
-    }
-    uint32_t number = ct_tables_number_for(&f->known, e->target);
-    f->frames[f->open].number = number;
-    f->frames[f->open++].depth = e->depth;
-    write_event(f, number, CT_EVENT_CALL, e->timestamp);
-}
-
-static void return_from_frame(struct follower *f, const struct ct_stalker_event *e) {
-    leave_frames(f, e->depth, e->timestamp);
-    if (!f->open || f->frames[f->open - 1].depth != e->depth - 1)
-        return; /* it was entered before we came */
-    write_event(f, f->frames[f->open - 1].number, CT_EVENT_RETURN, e->timestamp);
-    if (!--f->open)
-        refill_frames(f);
 }
 
 /* ---- the sink ---- */
@@ -313,44 +211,57 @@ static void report_statistics(void) {
 }
 
 /* The time of blocks before the first call or return: not later than that one. Now, if there is none. */
-static uint64_t stamp_before(const struct follower *f, const struct ct_stalker_event *events, size_t count) {
+static uint64_t stamp_before(const struct ct_follower *f, const struct ct_stalker_event *events, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (events[i].timestamp)
             return f->stamp ? f->stamp : events[i].timestamp;
     return ct_os_timestamp();
 }
 
+static void receive_one(struct ct_follower *f, const struct ct_stalker_event *e, uint64_t *seen) {
+    seen[bit_of(e->kind)]++;
+    if (e->kind == CT_STALKER_BLOCK) {
+        ct_tables_count_block(&f->known, e->location, e->target);
+        if (agent.written & (CT_STALKER_BLOCK | CT_STALKER_EXEC))
+            seen[bit_of(CT_STALKER_EXEC)] += write_block(f, e);
+    } else if (e->kind == CT_STALKER_COMPILE && agent.written & CT_STALKER_COMPILE) {
+        write_compiled(f, e);
+    } else {
+        ct_follower_receive(f, e);
+    }
+}
+
+static void end_batch(struct ct_follower *f, const uint64_t *seen) {
+    for (unsigned i = 0; i < 8; i++)
+        if (seen[i])
+            __atomic_fetch_add(&ct_tables.shared->events[i], seen[i], __ATOMIC_RELAXED);
+    ct_tables_flush(&f->known, seen[bit_of(CT_STALKER_BLOCK)] != 0);
+    report_statistics();
+}
+
 static void on_receive(void *user, int tid, const struct ct_stalker_event *events, size_t count) {
     (void)user;
-    struct follower *f = is_wanted() ? follower_of(tid) : NULL;
+    struct ct_follower *f = is_wanted() ? follower_of(tid) : NULL;
     uint64_t seen[8] = {0};
     if (!f)
         return;
     ct_tables_forget_old(&f->known);
     f->stamp = stamp_before(f, events, count);
-    for (size_t i = 0; i < count; i++) {
-        const struct ct_stalker_event *e = &events[i];
-        seen[bit_of(e->kind)]++;
-        if (e->timestamp)
-            f->stamp = e->timestamp;
-        if (e->kind == STALK_STACK_EVENT)
-            change_stack(f, e);
-        else if (e->kind == CT_STALKER_CALL)
-            enter_frame(f, e);
-        else if (e->kind == CT_STALKER_RET)
-            return_from_frame(f, e);
-        else if (e->kind == CT_STALKER_BLOCK) {
-            ct_tables_count_block(&f->known, e->location, e->target);
-            if (agent.written & (CT_STALKER_BLOCK | CT_STALKER_EXEC))
-                seen[bit_of(CT_STALKER_EXEC)] += write_block(f, e);
-        } else if (e->kind == CT_STALKER_COMPILE && agent.written & CT_STALKER_COMPILE) {
-            write_compiled(f, e);
-        }
-    }
-    for (unsigned i = 0; i < 8; i++)
-        __atomic_fetch_add(&ct_tables.shared->events[i], seen[i], __ATOMIC_RELAXED);
-    ct_tables_flush(&f->known, seen[bit_of(CT_STALKER_BLOCK)] != 0);
-    report_statistics();
+    for (size_t i = 0; i < count; i++)
+        receive_one(f, &events[i], seen);
+    end_batch(f, seen);
+}
+
+/* Calls and returns alone, as they were recorded. */
+static uint64_t take(int tid, struct stalk_branches *b) {
+    struct ct_follower *f = is_wanted() ? follower_of(tid) : NULL;
+    uint64_t seen[8] = {0}, *calls = &seen[bit_of(CT_STALKER_CALL)], *returns = &seen[bit_of(CT_STALKER_RET)];
+    if (!f)
+        return 0;
+    ct_tables_forget_old(&f->known);
+    ct_follower_take(f, b, calls, returns);
+    end_batch(f, seen);
+    return *calls + *returns;
 }
 
 static void on_call_summary(void *user, int tid, const struct ct_stalker_call_count *counts, size_t count) {
@@ -379,12 +290,12 @@ static void on_stop(void *user, int tid, int status) {
         keep_no_signals(); /* the program may be about to forbid itself the system calls that we make for each signal */
     }
     report_statistics();
-    struct follower *f = find_follower(tid);
+    struct ct_follower *f = find_follower(tid);
     if (!f)
         return;
     ct_event_drain(&f->block);
     f->open = f->stack = f->block.reported_stack = 0;
-    forget_chains(f);
+    ct_follower_forget_stacks(f);
     __atomic_store_n(&f->tid, 0, __ATOMIC_RELEASE); /* its memory can serve another thread */
 }
 
@@ -399,7 +310,7 @@ static bool wants_children(void) {
 
 /* Indices are the parent's, and its table is gone: these are the keys that they stand for. NULL: nothing is open, or
  * there is no memory. */
-static uint64_t *keys_of_frames(const struct follower *f) {
+static uint64_t *keys_of_frames(const struct ct_follower *f) {
     uint64_t *keys = f && f->open ? ct_os_alloc(f->open * sizeof *keys, CT_OS_READ | CT_OS_WRITE) : NULL;
     for (uint32_t i = 0; keys && i < f->open; i++) {
         uint32_t number = f->frames[i].number;
@@ -408,7 +319,7 @@ static uint64_t *keys_of_frames(const struct follower *f) {
     return keys;
 }
 
-static void number_frames_anew(struct follower *f, uint64_t *keys) {
+static void number_frames_anew(struct ct_follower *f, uint64_t *keys) {
     bool bound;
     for (uint32_t i = 0; keys && i < f->open; i++)
         f->frames[i].number = keys[i] ? ct_tables_number_of(keys[i], &bound) : CT_TABLES_NOWHERE;
@@ -417,7 +328,7 @@ static void number_frames_anew(struct follower *f, uint64_t *keys) {
 }
 
 /* Tables and lane are the child's own, and empty; one of the followers is left. */
-static void begin_in_child(struct follower *own, int tid) {
+static void begin_in_child(struct ct_follower *own, int tid) {
     agent.pid = ct_os_getpid();
     for (uint32_t i = 0; i < FOLLOWERS && agent.followers[i]; i++) {
         ct_tables_forget(&agent.followers[i]->known);
@@ -430,13 +341,13 @@ static void begin_in_child(struct follower *own, int tid) {
     agent.sites = 0;
     if (own) {
         own->tid = tid;
-        forget_chains(own); /* they hold the parent's indices */
+        ct_follower_forget_stacks(own); /* they hold the parent's indices */
         begin_follower(own);
     }
 }
 
 static bool on_forked(int before, int tid) {
-    struct follower *f = find_follower(before);
+    struct ct_follower *f = find_follower(before);
     uint64_t *keys = keys_of_frames(f);
     uint32_t open = f ? f->open : 0;
     bool followed = ct_request_forked();
@@ -487,6 +398,7 @@ static int make_stalker(const struct ct_stalk_boot *boot) {
         agent.stalker->family = &family;
         agent.stalker->tell_stacks = true;
         agent.stalker->tell_sites = agent.written != 0;
+        agent.stalker->take = take;
         agent.stalker->trusts_files = boot->trust == 1;
         status = ct_stalker_set_trust_threshold(agent.stalker, boot->trust);
     }
@@ -585,7 +497,7 @@ static int end_stalker(struct ct_stalk_boot *boot) {
     ct_stalk_signals_end();
     ct_stalk_threads_end(); /* the controller has cleared the register */
     for (uint32_t i = 0; i < FOLLOWERS && agent.followers[i]; i++) {
-        forget_chains(agent.followers[i]);
+        ct_follower_forget_stacks(agent.followers[i]);
         (void)ct_os_free(agent.followers[i], sizeof *agent.followers[i]);
     }
     if (agent.native)

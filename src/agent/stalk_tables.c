@@ -129,7 +129,7 @@ static void flush_target(struct ct_tables_target *c) {
 
 /* The number for a call, which is counted. */
 uint32_t ct_tables_number_for(struct ct_tables_known *k, uint64_t key) {
-    struct ct_tables_target *c = &k->targets[(key ^ key >> 9) & (CT_TABLES_TARGETS - 1)];
+    struct ct_tables_target *c = ct_tables_place(k, key);
     if (c->key != key) {
         bool bound;
         uint32_t number = ct_tables_number_of(key, &bound);
@@ -140,7 +140,7 @@ uint32_t ct_tables_number_for(struct ct_tables_known *k, uint64_t key) {
         flush_target(c);
         *c = (struct ct_tables_target){key, number, 0};
     }
-    c->count++;
+    ct_tables_count(k, c, 1);
     return c->number;
 }
 
@@ -183,8 +183,12 @@ void ct_tables_count_block(struct ct_tables_known *k, uint64_t start, uint64_t e
 }
 
 void ct_tables_flush(struct ct_tables_known *k, bool blocks) {
-    for (uint32_t i = 0; i < CT_TABLES_TARGETS; i++)
-        flush_target(&k->targets[i]);
+    for (uint32_t g = 0; g < CT_TABLES_TARGETS / CT_TABLES_GROUP; g++)
+        if (k->counted[g]) {
+            k->counted[g] = 0;
+            for (uint32_t i = 0; i < CT_TABLES_GROUP; i++)
+                flush_target(&k->targets[g * CT_TABLES_GROUP + i]);
+        }
     for (uint32_t i = 0; blocks && i < CT_TABLES_BLOCKS; i++)
         flush_block(&k->blocks[i]);
 }

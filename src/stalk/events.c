@@ -18,34 +18,10 @@
 #include "stalk/cache.h"
 #include "stalk/engine.h"
 #include "stalk/memory.h"
+#include "stalk/records.h"
 #include "stalk/stacks.h"
 #include "stalk/stalker.h"
 #include "stalk/thread.h"
-
-/* layout.h has these offsets for the code that writes records. */
-struct record {
-    uint8_t target[6], sp[6];
-    uint32_t site;
-    uint64_t time, spare; /* with timestamps only */
-};
-_Static_assert(offsetof(struct record, target) == CT_RECORD_TARGET && offsetof(struct record, sp) == CT_RECORD_SP,
-               "layout.h");
-_Static_assert(offsetof(struct record, site) == CT_RECORD_SITE, "layout.h");
-_Static_assert(offsetof(struct record, time) == CT_RECORD_TIME && sizeof(struct record) == 32, "layout.h");
-
-/* A reading of the fast clock is stored in place of target and stack pointer. */
-static inline uint64_t reading_of(const struct record *r) {
-    return *(const uint64_t *)r;
-}
-
-struct word {
-    uint64_t value;
-} __attribute__((packed));
-
-/* One load, which reads two bytes too many. */
-static inline uint64_t address_in(const uint8_t *six) {
-    return ct_stalk_address(((const struct word *)six)->value);
-}
 
 static void *alloc_memory(size_t size) {
     return ct_os_alloc(size, CT_OS_READ | CT_OS_WRITE);
@@ -213,9 +189,6 @@ static void deliver_queue(void *arg, void *vectors) {
 
 /* ---- expanding ---- */
 
-/* A call at most this far below the innermost frame is on the same stack. */
-#define NEAR 4096u
-
 static inline struct ct_stalker_event *add_event(struct stalk_thread *t, uint32_t kind, uint64_t location,
                                                  uint64_t target) {
     if (__builtin_expect(t->queued == t->queue_size, 0))
@@ -348,12 +321,6 @@ static __attribute__((noinline)) int32_t depth_of(struct expansion *x, uint64_t 
     return call ? enter_frame(x, slot) : leave_frame(x, slot);
 }
 
-/* The target is in the site or in the record. No branch, because the next site is hard to predict. */
-static inline uint64_t target_of(const struct stalk_site *site, const struct record *r) {
-    uint64_t target = site->target;
-    return target | (address_in(r->target) & (0 - (uint64_t)(target == 0)));
-}
-
 /* Expands the instructions of a block that are before `end`. */
 static void expand_block(struct expansion *x, const struct stalk_site *site, uint32_t number, uint64_t end) {
     if (end <= site->location)
@@ -370,10 +337,10 @@ static void expand_block(struct expansion *x, const struct stalk_site *site, uin
     }
 }
 
-static void expand_branch(struct expansion *x, const struct stalk_site *site, const struct record *r) {
+static void expand_branch(struct expansion *x, const struct stalk_site *site, const struct stalk_record *r) {
     bool call = site->kind == CT_STALKER_CALL;
-    uint64_t target = target_of(site, r);
-    int32_t depth = depth_of(x, address_in(r->sp) - (call ? 8 : 0), call);
+    uint64_t target = stalk_target_of(site, r);
+    int32_t depth = depth_of(x, stalk_address_in(r->sp) - (call ? 8 : 0), call);
     if (call && x->summary)
         count_call(x->t, x->by, target, 1);
     if (!x->receive)
@@ -387,20 +354,16 @@ static inline uint32_t number_of(uint64_t at, unsigned size) {
     return *(const uint32_t *)(at + ct_stalk_site_offset(size));
 }
 
-static inline const struct stalk_site *site_of(void *const *sites, uint32_t id) {
-    return (const struct stalk_site *)sites[id / STALK_ID_CHUNK] + id % STALK_ID_CHUNK;
-}
-
 /* Expands one record of any kind. */
 static void expand_one(struct expansion *x, void *const *sites, uint64_t at, unsigned size, uint64_t end) {
     uint32_t number = number_of(at, size);
-    const struct stalk_site *site = site_of(sites, number);
+    const struct stalk_site *site = stalk_site_of(sites, number);
     if (!number)
-        x->clock = reading_of((const struct record *)at);
+        x->clock = stalk_reading_of((const struct stalk_record *)at);
     else if (site->kind == CT_STALKER_BLOCK)
         expand_block(x, site, number, end);
     else
-        expand_branch(x, site, (const struct record *)at);
+        expand_branch(x, site, (const struct stalk_record *)at);
 }
 
 /* The loops for the most common masks: calls and returns, blocks, instructions. They run while the queue has room, and
@@ -411,12 +374,11 @@ static uint64_t count_that_fit(const struct expansion *x, uint64_t at, uint64_t 
     return records < room ? records : room;
 }
 
-/* A call whose slot is just below the last frame, or a return from that frame, needs no search. `n`: number of
- * records. */
+/* What is usual needs no search. `n`: number of records. */
 static inline __attribute__((always_inline)) uint64_t expand_branches(struct expansion *x, void *const *sites,
                                                                       uint64_t at, uint64_t n, uint32_t clock) {
     const bool time = clock & CT_STALKER_TIMESTAMPS, fast = clock & CT_STALKER_FAST_CLOCK;
-    const unsigned size = time ? sizeof(struct record) : CT_RECORD_SIZE;
+    const unsigned size = time ? sizeof(struct stalk_record) : CT_RECORD_SIZE;
     uint64_t last = at - n * size;
     struct ct_stalker_event *e = x->next;
     uint64_t now = x->clock;
@@ -424,17 +386,16 @@ static inline __attribute__((always_inline)) uint64_t expand_branches(struct exp
     uint32_t count = x->frame_count;
     int32_t base = x->base_depth;
     for (; at != last; at -= size) {
-        const struct record *r = (const struct record *)at;
+        const struct stalk_record *r = (const struct stalk_record *)at;
         if (fast && __builtin_expect(!r->site, 0)) {
-            now = reading_of(r);
+            now = stalk_reading_of(r);
             continue;
         }
-        const struct stalk_site *site = site_of(sites, r->site);
+        const struct stalk_site *site = stalk_site_of(sites, r->site);
         uint32_t kind = site->kind, call = kind & CT_STALKER_CALL;
-        uint64_t slot = address_in(r->sp) - 8 * (uint64_t)call;
-        uint32_t usual = NEAR * call | 1; /* distance - call must be less */
+        uint64_t slot = stalk_address_in(r->sp) - 8 * (uint64_t)call;
         int32_t depth = base + (int32_t)count;
-        if (__builtin_expect(count - 1 < STALK_MAX_FRAMES - 1 && frames[count - 1] - slot - call < usual, 1)) {
+        if (__builtin_expect(stalk_is_next(frames, count, slot, call), 1)) {
             frames[count] = slot;
             count += 2 * call - 1;
         } else {
@@ -454,7 +415,7 @@ static inline __attribute__((always_inline)) uint64_t expand_branches(struct exp
         e->kind = kind;
         e->depth = depth;
         e->location = site->location;
-        e->target = target_of(site, r);
+        e->target = stalk_target_of(site, r);
         e->timestamp = time ? r->time : fast ? now : 0;
         e++;
     }
@@ -469,7 +430,7 @@ _Static_assert(CT_STALKER_CALL == 1, "expand_branches counts with it");
 static uint64_t expand_blocks(struct expansion *x, void *const *sites, uint64_t at, uint64_t n, unsigned size) {
     struct ct_stalker_event *e = x->next, *end = e + n;
     for (; e != end; at -= size, e++) {
-        const struct stalk_site *site = site_of(sites, number_of(at, size));
+        const struct stalk_site *site = stalk_site_of(sites, number_of(at, size));
         fill_event(e, CT_STALKER_BLOCK, site->location, site->target);
     }
     x->next = e;
@@ -480,7 +441,7 @@ static uint64_t expand_insns(struct expansion *x, void *const *sites, uint64_t a
     struct ct_stalker_event *next = x->next;
     bool blocks = x->mask & CT_STALKER_BLOCK;
     for (; at >= newest; at -= size) {
-        const struct stalk_site *site = site_of(sites, number_of(at, size));
+        const struct stalk_site *site = stalk_site_of(sites, number_of(at, size));
         const uint8_t *lengths = site->lengths;
         uint32_t insns = site->insns;
         uint64_t pc = site->location;
@@ -497,6 +458,63 @@ static uint64_t expand_insns(struct expansion *x, void *const *sites, uint64_t a
     return at;
 }
 
+/* ---- taking without expanding ---- */
+
+struct taking {
+    struct stalk_branches b; /* must be first */
+    struct expansion *x;
+    uint64_t taken;
+};
+
+static void end_taking(const struct taking *g) {
+    struct expansion *x = g->x;
+    x->clock = g->b.clock;
+    x->frame_count = g->b.frame_count;
+    x->base_depth = g->b.base_depth;
+}
+
+/* The queue is empty while records are taken. */
+static size_t expand_for_taker(struct stalk_branches *b, const struct ct_stalker_event **events) {
+    struct taking *g = (struct taking *)b;
+    struct expansion *x = g->x;
+    unsigned size = ct_stalk_record_size(x->mask);
+    end_taking(g);
+    expand_one(x, b->sites, b->at, size, UINT64_MAX);
+    b->at -= size;
+    b->clock = x->clock;
+    b->frame_count = x->frame_count;
+    b->base_depth = x->base_depth;
+    size_t count = (size_t)(x->next - x->t->queue);
+    x->next = x->t->queue;
+    *events = x->next;
+    return count;
+}
+
+static void take_branches(void *arg, void *vectors) {
+    struct taking *g = arg;
+    struct stalk_thread *t = g->x->t;
+    t->queued = (uint32_t)(g->x->next - t->queue);
+    deliver_queue(t, vectors);
+    g->x->next = t->queue;
+    g->taken = t->stalker->take(t->tid, &g->b);
+    __atomic_add_fetch(&t->stalker->statistics.events, g->taken, __ATOMIC_RELAXED);
+}
+
+/* Returns the record that is next. */
+static uint64_t take_many(struct expansion *x, void *const *sites, uint64_t at, uint64_t newest) {
+    struct taking g = {
+        {sites, at, newest, x->clock, x->frames, x->frame_count, x->base_depth, x->mask, expand_for_taker}, x, 0};
+    ct_stalk_call_out(x->by, take_branches, &g);
+    end_taking(&g);
+    return g.b.at;
+}
+
+/* Both, so that frames rarely need a search, and with times. */
+static bool may_take(const struct expansion *x) {
+    const uint32_t both = CT_STALKER_CALL | CT_STALKER_RET, clock = CT_STALKER_TIMESTAMPS | CT_STALKER_FAST_CLOCK;
+    return x->t->stalker->take && (x->mask & both) == both && x->mask & clock;
+}
+
 static uint64_t expand_many(struct expansion *x, void *const *sites, uint64_t at, uint64_t newest, unsigned size) {
     bool branches = x->mask & (CT_STALKER_CALL | CT_STALKER_RET), blocks = x->mask & CT_STALKER_BLOCK,
          insns = x->mask & CT_STALKER_EXEC;
@@ -504,6 +522,8 @@ static uint64_t expand_many(struct expansion *x, void *const *sites, uint64_t at
         return at;
     if (insns)
         return expand_insns(x, sites, at, newest, size);
+    if (may_take(x) && (at = take_many(x, sites, at, newest)) < newest)
+        return at;
     uint64_t n = count_that_fit(x, at, newest, size);
     if (blocks)
         return expand_blocks(x, sites, at, n, size);

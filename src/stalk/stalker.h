@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct stalk_branches;
 struct stalk_cache;
 struct stalk_thread;
 
@@ -73,6 +74,9 @@ struct ct_stalker {
     bool tell_stacks;                  /* report changes of stack by events of kind STALK_STACK_EVENT */
     bool tell_sites;                   /* `depth` of a BLOCK event is the number of its site */
     const struct stalk_family *family; /* NULL: no functions for new processes */
+    /* Takes a thread's records of calls and returns as they are (records.h), in place of its sink's on_receive, and
+     * returns how many events they were. It takes all, or none if nobody reads. Only the agent has this. */
+    uint64_t (*take)(int tid, struct stalk_branches *b);
     struct ct_vectors vectors;
     struct stalk_cache *caches;
     bool keeps_sites;          /* the owner knows blocks by the numbers of their sites: caches are never replaced */

@@ -400,6 +400,30 @@ def test_events(b):
     b.check(directory)
 
 
+def calls_of(b, directory):
+    """Depths and names of all calls, and how they ended, without times."""
+    text = b.shop.read("replay", directory).out.decode()
+    text = re.sub(r"^ +[0-9.]+ ", "", text, flags=re.M)
+    return [re.sub(r" -?[0-9.]+ [mun]?s( |$)", " ", line).rstrip() for line in text.splitlines()]
+
+
+def test_taken(b):
+    """The agent takes records of calls and returns as they are. With blocks it receives events instead, from the same
+    records: the calls are the same, with both clocks."""
+    found = {}
+    for options in (["call,ret,block"], ["call,ret"], ["call,ret", "--clock", "fast"]):
+        result, directory = b.stalk(["--quiet", "--events"] + options, [b.build("mixed", "-Wl,-z,now")])
+        b.check(directory)
+        counts = b.manifest(directory)["stalk"]["events"]
+        found[" ".join(options)] = ["%d %d" % (counts["call"], counts["ret"])] + calls_of(b, directory)
+    expected = found.pop("call,ret,block")
+    if len(expected) < 100000:
+        raise Failure("only %d lines" % len(expected))
+    for options, seen in found.items():
+        for at, (one, other) in enumerate(zip(expected + [""], seen + [""])):
+            same("%s, line %d" % (options, at), one, other)
+
+
 def test_exclude(b):
     """Calls of what is excluded are seen and come back; what it calls is not seen. The program still runs from main."""
     subject = [b.build("covered")]
