@@ -368,29 +368,38 @@ class Tree:
         """The rows that can match when the bits of mask have this value."""
         out = []
         for row in rows:
-            if (row[1] ^ value) & row[0] & mask:
+            fixed_bits, fixed_value, _, more = row
+            if (fixed_value ^ value) & fixed_bits & mask:
                 continue
             out.append(row)
-            if not row[0] & ~mask and not row[3]:
+            if not fixed_bits & ~mask and not more:
                 break
         return out
 
-    def children(self, rows, known, value, shift, width):
+    def children(self, rows, known, value, shift, width, most):
+        """The rows for each value of the bits; None when they are at least so many together."""
         mask = known | ((1 << width) - 1) << shift
         value &= ~(((1 << width) - 1) << shift)
-        return [self.select(rows, mask, value | i << shift) for i in range(1 << width)]
+        lists, total = [], 0
+        for i in range(1 << width):
+            lists.append(self.select(rows, mask, value | i << shift))
+            total += len(lists[-1])
+            if total >= most:
+                return None
+        return lists
 
     def best_split(self, rows, known, value):
         best = None
         for width in range(1, 8):
+            count = 1 << width
             for shift in range(0, 33 - width):
                 bits = ((1 << width) - 1) << shift
                 if bits & known or not all(any(r[0] >> b & 1 for r in rows) for b in (shift, shift + width - 1)):
                     continue
-                lists = self.children(rows, known, value, shift, width)
-                cost = sum(map(len, lists)) / len(lists) + len(lists) / 8
-                if best is None or cost < best[0]:
-                    best = (cost, shift, width, lists)
+                most = (best[0] - count / 8) * count if best else float('inf')
+                lists = self.children(rows, known, value, shift, width, most) if most > 0 else None
+                if lists:
+                    best = (sum(map(len, lists)) / count + count / 8, shift, width, lists)
         return best
 
     def build(self, rows, known, value):
