@@ -70,12 +70,16 @@ def tool(command, cwd=None):
     return done.stdout.decode(errors="replace")
 
 
-def functions_of(path):
-    """(name, address) of each defined function."""
-    for line in tool(["nm", "--defined-only", "--demangle", path]).splitlines():
+def functions_of(paths):
+    """{path: [(name, address)]} of the functions that each of the files defines."""
+    found, current = {path: [] for path in paths}, paths[0]
+    for line in tool(["nm", "--defined-only", "--demangle"] + paths).splitlines():
         match = re.fullmatch(r"([0-9a-f]+) ([TtWiu]) (.+)", line)
         if match and ".cold" not in match.group(3):
-            yield re.split(r"[.(]| \[", match.group(3))[0], int(match.group(1), 16)
+            found[current].append((re.split(r"[.(]| \[", match.group(3))[0], int(match.group(1), 16)))
+        elif line[:-1] in found and line.endswith(":"):  # before each file's lines, when there are several files
+            current = line[:-1]
+    return found
 
 
 def compile_objects(directory, sources, compiler, flags):
@@ -95,10 +99,9 @@ def link(directory, name, objects, compiler, flags, own_objects, after=None):
     """The finished file, and {offset: name} of the functions that its own objects define."""
     path = os.path.join(directory, name)
     tool([compiler] + objects + flags + ["-o", path])
-    own = set()
-    for item in own_objects:
-        own.update(n for n, _ in functions_of(item) if "std::" not in n and "__gnu_cxx::" not in n)
-    places = {address: n for n, address in functions_of(path) if n in own}
+    functions = functions_of([path] + own_objects)
+    own = {n for item in own_objects for n, _ in functions[item] if "std::" not in n and "__gnu_cxx::" not in n}
+    places = {address: n for n, address in functions[path] if n in own}
     if after:
         tool(after + [path])
     return path, places
