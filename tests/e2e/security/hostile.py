@@ -21,7 +21,7 @@ from checks import Checks  # noqa: E402
 from recorder import TIMEOUT, Failure, status_of, wait_for  # noqa: E402
 
 TARGET, VICTIM = 64534, 64533  # users that no other test plays
-LATE = 10  # seconds after its time at which contrail hangs for sure
+LATE = 10  # seconds after its time at which contrail hangs for sure, had it a processor whenever it wanted one
 BEATS = 10  # of a target while it is recorded, at least: one takes some milliseconds
 READING = 60  # the same for what reads a trace
 MEMORY = 1 << 20  # KiB that contrail may have
@@ -141,6 +141,19 @@ class Victim(Program):
                 self.before[1], now[1], "\n".join(sorted(lines))))
 
 
+def seconds_ready(pid):
+    """For which a process was ready to run and did not: that of its threads which waited longest for a processor, as
+    the kernel counts; 0 where it does not."""
+    longest = 0
+    for path in glob.glob("/proc/%d/task/*/schedstat" % pid):
+        try:
+            with open(path) as file:
+                longest = max(longest, int(file.read().split()[1]))
+        except (OSError, IndexError):  # the thread has ended meanwhile
+            pass
+    return longest / 1e9
+
+
 class Recorder:
     """Root's contrail at work on a target."""
 
@@ -171,16 +184,22 @@ class Recorder:
         return "".join(open(f.name, errors="replace").read() for f in self.files)
 
     def wait(self, seconds, why, look):
-        """Until it has ended. It is killed when it does not, and the target gets a moment to come back."""
-        deadline = time.monotonic() + seconds
+        """Until it has ended. It is killed when it does not, and the target gets a moment to come back. The time for
+        which others had the processors does not count."""
+        began, without = time.monotonic(), self.without_processor()
         while not self.poll():
             look()
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > seconds and waited - min(self.without_processor() - without, TIMEOUT) > seconds:
                 state = status_of(self.pid)
                 self.kill()
                 raise Failure("contrail does not end %s (%s, at most %d MiB): %s" % (why, state, self.memory >> 10,
                                                                                      self.said()))
             time.sleep(0.01)
+
+    def without_processor(self):
+        """Seconds for which it, or the target that it waits for, was ready to run and did not."""
+        return seconds_ready(self.pid) + seconds_ready(self.target.pid)
 
     def signal(self, number):
         if not self.poll():
