@@ -185,6 +185,9 @@ if [ -n "$long" ]; then
         check "moved arm64 code, by chance" env CONTRAIL_TEST_CASES=100000 scripts/arm64-user.sh \
             build-arm64/quick/tests/unit/relocate_exec_a64_test
     fi
+    for test in os_threads os_calls; do
+        check "stops of threads, $test" env CONTRAIL_TEST_LONG=1 build/tests/unit/${test}_test
+    done
     check "signals inside a listener" env CONTRAIL_TEST_STEPS=800 build/tests/e2e/e2e_stepping --listen --kind=4
     check "a million random blocks, followed" env STALK_BLOCKS=1000000 build/tests/unit/stalk_conformance_test
     check "10,000 follows and unfollows" env STALK_LOOPS=10000 build/tests/unit/stalk_threads_test

@@ -7,9 +7,10 @@
 
 static int pipe_fds[2], socket_fds[2], epoll_fd, semaphore, futex_word;
 static volatile int finished;
+static long pause_ns; /* of calls that end by themselves */
 
 static void block_nanosleep(void) {
-    struct timespec before, after, time = {0, 3000000}, rest;
+    struct timespec before, after, time = {0, pause_ns}, rest;
     while (!finish) {
         clock_gettime(CLOCK_MONOTONIC, &before);
         check(nanosleep(&time, &rest) == 0);
@@ -22,7 +23,7 @@ static void block_absolute_sleep(void) {
     struct timespec time, after;
     while (!finish) {
         clock_gettime(CLOCK_MONOTONIC, &time);
-        time.tv_nsec += 3000000;
+        time.tv_nsec += pause_ns;
         time.tv_sec += time.tv_nsec / 1000000000;
         time.tv_nsec %= 1000000000;
         check(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == 0);
@@ -55,7 +56,7 @@ static void block_sigtimedwait(void) {
 static void block_sigtimedwait_limited(void) {
     sigset_t set;
     siginfo_t info;
-    struct timespec limit = {0, 3000000};
+    struct timespec limit = {0, pause_ns};
     sigemptyset(&set);
     sigaddset(&set, SIGUSR2);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
@@ -68,7 +69,7 @@ static void block_futex(void) {
 }
 
 static void block_futex_limited(void) {
-    struct timespec limit = {0, 3000000};
+    struct timespec limit = {0, pause_ns};
     int word = 0;
     while (!finish)
         check(syscall(SYS_futex, &word, FUTEX_WAIT, 0, &limit, NULL, 0) == -1 && errno == ETIMEDOUT);
@@ -87,7 +88,7 @@ static void block_poll(void) {
 static void block_poll_limited(void) {
     struct pollfd fd = {socket_fds[0], POLLIN, 0};
     while (!finish) {
-        int result = poll(&fd, 1, 3);
+        int result = poll(&fd, 1, (int)(pause_ns / 1000000));
         check(result == 0 || (result == 1 && finish));
     }
 }
@@ -113,7 +114,7 @@ static void block_waitpid(void) {
     /* no children: our helper must not count as one */
     while (!finish) {
         check(waitpid(-1, NULL, 0) == -1 && errno == ECHILD);
-        usleep(500);
+        usleep((useconds_t)(pause_ns / 6000));
     }
 }
 
@@ -156,6 +157,7 @@ static void check_sleepers(int n, int cycles) {
     static struct sleeper sleepers[MAX_THREADS];
     int bad_stops = 0, in_calls = 0;
     open_everything();
+    pause_ns = n < 100 ? 3000000 : 30000000; /* many that wake up often would leave no processor to the rest */
     for (int i = 0; i < n; i++) {
         sleepers[i].tid = 0;
         sleepers[i].run = blockers[i % BLOCKERS];
@@ -208,8 +210,8 @@ static void check_sleepers(int n, int cycles) {
 
 static void test_sleeping_threads_notice_nothing(void **state) {
     (void)state;
-    check_sleepers(BLOCKERS, 200);
-    check_sleepers(64, 200);
+    check_sleepers(BLOCKERS, times(200));
+    check_sleepers(64, times(200));
 }
 
 static void test_a_thousand_threads(void **state) {
@@ -318,7 +320,7 @@ static void test_no_signal_is_lost(void **state) {
     start_thread(&sender, send_storm, (void *)&spinners[0].tid);
     handle(SIGRTMIN + 3, count_own_signal, SA_RESTART);
     start_thread(&self, send_to_self, NULL);
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < times(500); i++) {
         struct ct_os_stopped *s = stop();
         ct_os_resume_threads(s);
         sched_yield();
@@ -370,7 +372,7 @@ static void test_signals_to_the_process_while_stopped(void **state) {
 
 static int stop_under_job_control(void) {
     start_spinners(4);
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < times(200); i++) {
         struct ct_os_stopped *s = NULL;
         if (ct_os_stop_threads_within(&s, LIMIT_MS) != CT_OK)
             return 1;

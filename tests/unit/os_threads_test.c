@@ -27,10 +27,10 @@ static void check_still(int n, int cycles) {
 
 static void test_busy_threads_stand_still(void **state) {
     (void)state;
-    check_still(0, 20);
-    check_still(1, 200);
-    check_still(8, 200);
-    check_still(64, 40);
+    check_still(0, times(20));
+    check_still(1, times(200));
+    check_still(8, times(200));
+    check_still(64, times(40));
 }
 
 static void test_a_long_stop(void **state) {
@@ -79,7 +79,7 @@ static void test_threads_come_and_go(void **state) {
     births = 0;
     for (int i = 0; i < 4; i++)
         start_thread(&breeders[i], breed, NULL);
-    for (int i = 0; i < 300 || births < 50; i++) {
+    for (int i = 0; i < times(300) || births < (uint64_t)times(50); i++) {
         struct ct_os_stopped *s = stop();
         size_t count = ct_os_stopped_count(s);
         uint64_t before = births + steps;
@@ -122,7 +122,7 @@ static int end_main_thread(void) {
 
 static void test_dead_main_thread(void **state) {
     (void)state;
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < times(20); i++)
         assert_int_equal(in_child(end_main_thread), 0);
 }
 

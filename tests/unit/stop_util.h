@@ -39,6 +39,11 @@ enum { LIMIT_MS = 100000, MAX_THREADS = 1024 };
 
 /* ---- helpers ---- */
 
+/* How many times something is done: a quarter of them, or with CONTRAIL_TEST_LONG (scripts/run-tests.sh --long) all. */
+static inline int times(int all) {
+    return getenv("CONTRAIL_TEST_LONG") ? all : all / 4;
+}
+
 static inline struct ct_os_stopped *stop(void) {
     struct ct_os_stopped *s = NULL;
     assert_int_equal(ct_os_stop_threads_within(&s, LIMIT_MS), CT_OK);
