@@ -125,10 +125,14 @@ void ct_drain_put_registers(struct ct_drain *d, struct ct_drain_thread *t, uint6
     }
 }
 
-/* While a window is open, detail from before a signal may still be taken. */
+/* May detail from before a signal still be taken? A window is open, or what it wants is more than a pass takes. */
+static bool may_be_older_detail(const struct ct_drain *d) {
+    return d->detail && (d->detail->more || d->windows->state == CT_SESSION_WINDOW_MARKED ||
+                         !ct_windows_settled(d->windows, ct_clock_now()));
+}
+
 void ct_drain_put_old_registers(struct ct_drain *d) {
-    bool open = d->placed_count && d->detail && !ct_windows_settled(d->windows, ct_clock_now());
-    if (!d->placed_count || (open && d->placed_count <= MAX_PLACED))
+    if (!d->placed_count || (d->placed_count <= MAX_PLACED && may_be_older_detail(d)))
         return;
     for (struct ct_drain_thread *t = d->threads; t; t = t->next) {
         ct_drain_put_registers(d, t, UINT64_MAX);

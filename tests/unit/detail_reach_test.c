@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <signal.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "detail_util.h"
@@ -115,6 +117,40 @@ static void test_small_pre_roll(void **state) {
         for (size_t more = 0; more < 60; more += 20)
             check_pre_roll(events, 30000 + more);
     check_pre_roll(20000, 60000);
+}
+
+/* Each pass takes long: windows are over before all of a pre-roll is taken. */
+static void sleep_long(void *arg, uint64_t now_ns) {
+    unsigned *passes = arg;
+    (void)now_ns;
+    if ((*passes)++ < 3)
+        usleep(1200000);
+}
+
+/* A crash whose pre-roll is more than one pass takes: its registers wait for all of it, however long that is. */
+static void test_slow_crash(void **state) {
+    (void)state;
+    unsigned passes = 0;
+    start(32 << 20, &(struct ct_windows_rolls){.pre_ns = 600 * NS}, true);
+    ct_detail_publish_rolls(&f.drain);
+    f.drain.on_pass = sleep_long;
+    f.drain.on_pass_arg = &passes;
+    struct ct_block *b = begin();
+    make_calls(b, 60000);
+    open_call(b, 5, 77);
+    const struct ct_signal_record record = {.tid = f.lane.threads[b->lane_slot].tid,
+                                            .signal = SIGSEGV,
+                                            .counter = ct_os_timestamp(),
+                                            .fatal = true,
+                                            .register_count = 1,
+                                            .mark = "crash"};
+    assert_int_equal(ct_drain_start(&f.drain), 0);
+    assert_int_equal(ct_drain_signal(&f.drain, &record), 0);
+    while (__atomic_load_n(&f.drain.pass, __ATOMIC_RELAXED) < 6)
+        usleep(1000);
+    assert_int_equal(lane_finish_drain(&f), 0);
+    assert_int_equal(count_calls(5, 77), 1);
+    assert_int_equal(count_calls(1, UINT64_MAX), 60000);
 }
 
 /* Two busy threads have about the same. */
@@ -280,6 +316,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_share_of_one, clean),
         cmocka_unit_test_teardown(test_many_threads_share, clean),
         cmocka_unit_test_teardown(test_small_pre_roll, clean),
+        cmocka_unit_test_teardown(test_slow_crash, clean),
         cmocka_unit_test_teardown(test_threads_share, clean),
         cmocka_unit_test_teardown(test_open_calls, clean),
         cmocka_unit_test_teardown(test_marked_call, clean),
