@@ -5,23 +5,29 @@
 arguments.py CONTRAIL PROGRAM..."""
 import json
 import pathlib
+import platform
 import re
 import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "record"))
+from recorder import PATIENCE, TIMEOUT  # noqa: E402
+
+REGISTERS = {"x86_64": ["rdi", "rsi", "rdx", "rcx", "r8", "r9"],
+             "aarch64": [f"x{i}" for i in range(8)]}[platform.machine()]
 NAMES = ("length_of", "many", "moved", "sum", "nothing", "mixed", "deref", "partly", "whole", "constant")
 
 
 def run(*command, codes=(0,)):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120,
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=TIMEOUT,
                           stdin=subprocess.DEVNULL)
     assert done.returncode in codes, f"{command}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
     return done.stdout
 
 
 def record(contrail, directory, options, command, codes=(0,)):
-    told = run(contrail, "spawn", "--quiet", "-o", directory, *options, "--", *command, codes=codes)
+    told = run(contrail, "spawn", "--quiet", "-o", directory, *PATIENCE, *options, "--", *command, codes=codes)
     session, = pathlib.Path(directory).glob("session_*")
     assert "OK" in run(contrail, "verify", session)
     return session, [line.split("\t") for line in told.splitlines()]
@@ -104,8 +110,9 @@ def registers(contrail, program, directory):
         if call[1] is None:
             continue
         values = dict(word.split("=") for word in call[1].split(", "))
-        assert list(values) == ["rdi", "rsi", "rdx", "rcx", "r8", "r9"]
-        assert int(values["rdi"], 16) == i and int(values["rsi"], 16) & 0xFFFFFFFF == -i & 0xFFFFFFFF, call
+        assert list(values) == REGISTERS
+        first, second = (int(values[name], 16) for name in REGISTERS[:2])
+        assert first == i and second & 0xFFFFFFFF == -i & 0xFFFFFFFF, call
     # Its debug information is elsewhere, and known by its build-id.
     manifest = json.loads(next(session.glob("pid_*/manifest.json")).read_text())
     identity = next(module["build_id"] for module in manifest["modules"] if module["path"] == str(stripped))

@@ -228,10 +228,12 @@ static void count(int number) {
     handled++;
 }
 
+static const char *word = "0"; /* the third argument */
+
 static void storm(void) {
     struct sigaction action = {.sa_handler = count};
     sigaction(SIGUSR1, &action, NULL);
-    for (int i = 0; i < 100000; i++)
+    for (int i = atoi(word); i > 0; i--)
         raise(SIGUSR1);
     printf("handled %d\n", handled);
 }
@@ -326,6 +328,7 @@ int main(int argc, char **argv) {
     if (argc < 3)
         return 95;
     open_counts(argv[2]);
+    word = argc > 3 ? argv[3] : word;
     printf("begin %s\n", argv[1]);
     fflush(stdout);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
