@@ -25,7 +25,7 @@ processes=$((2 * $(nproc))) # many tests wait for the most part
 jobs= # of ninja, when it does not have the machine for itself
 only= # of `build`: a suite, and perhaps names of tests
 # Tests of code of ours that has several threads. What writes to shared memory as a target does races by intention.
-threaded="drain_crew export export_pipe overload pack_pool packed_trace query_rows query_sql report_functions
+threaded="drain_crew export export_ranges overload pack_pool packed_trace query_rows query_sql report_functions
     report_ranges target_plan trace_ahead trace_writer view_levels windows"
 
 # check NAME COMMAND...: one result. Its output is shown only when it fails, or ends with 77: it was skipped.

@@ -225,7 +225,7 @@ static void add_call(struct ct_export *e, struct ct_proto *p, const struct ct_tr
     ct_proto_bytes(&message, DETAIL_STACK, detail->stack, detail->stack_size);
     if (detail->has_vectors)
         ct_proto_bytes(&message, DETAIL_VECTORS, detail->vectors, sizeof detail->vectors);
-    const struct ct_arguments *arguments = ct_export_arguments(e, event->thread, event->detail);
+    const struct ct_arguments *arguments = ct_export_arguments(e, event->thread, event->detail, &e->values);
     for (size_t i = 0; arguments && arguments->named && i < arguments->count; i++)
         add_value(&message, call ? DETAIL_ARGUMENT : DETAIL_RESULT, &arguments->at[i]);
     ct_proto_message(p, EVENT_DETAIL, &message);

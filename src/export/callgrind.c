@@ -5,6 +5,7 @@
  * A call of a function by itself has no cost of its own: programs that add up costs would count it twice. */
 #include "export/text.h"
 #include "export/walk.h"
+#include "base/grow.h"
 #include <contrail/contrail.h>
 #include <stdlib.h>
 
@@ -16,33 +17,45 @@ struct edge {
 struct callgrind {
     struct ct_export *e;
     struct ct_table edges;
+    struct cost {
+        uint64_t calls, self_ns;
+    } * costs; /* by number of the name */
+    size_t cost_room;
     uint64_t total_ns, total_calls;
     bool unknown_named; /* the placeholder for unknown files has its number */
 };
 
 /* ---- counting ---- */
 
-static void add_edge(struct callgrind *c, const struct ct_name *caller, const struct ct_name *callee, uint64_t ns,
-                     uint64_t calls) {
-    struct edge *edge = ct_table_get(&c->edges, caller->number, callee->number, sizeof *edge);
+/* A call that was made `times` is over, or goes on. */
+static void add_edge(struct callgrind *c, size_t caller, uint64_t callee, uint64_t times, uint64_t ns, uint64_t calls) {
+    struct edge *edge = ct_table_get(&c->edges, caller, callee, sizeof *edge);
     if (!edge) {
         ct_export_fail(c->e, CT_ERR_NO_MEMORY);
         return;
     }
-    edge->calls++;
+    edge->calls += times;
     if (caller == callee)
         return;
     edge->ns += ns;
     edge->inner_calls += calls;
 }
 
-static void on_begin(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
-    struct callgrind *c = w->arg;
-    (void)caller;
-    if (span->continued || span->context)
+static void add_cost(struct callgrind *c, uint64_t number, uint64_t calls, uint64_t self_ns) {
+    if (!ct_grow_zeroed(&c->costs, &c->cost_room, number, sizeof *c->costs, 256)) {
+        ct_export_fail(c->e, CT_ERR_NO_MEMORY);
         return;
-    span->name->calls++;
-    c->total_calls++;
+    }
+    c->costs[number].calls += calls;
+    c->costs[number].self_ns += self_ns;
+    c->total_calls += calls;
+    c->total_ns += self_ns;
+}
+
+static void on_begin(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
+    (void)caller;
+    if (!span->continued && !span->context)
+        add_cost(w->arg, span->name->number, 1, 0);
 }
 
 static void on_end(struct ct_walk *w, struct ct_span *span, struct ct_span *caller, enum ct_span_end how) {
@@ -51,23 +64,55 @@ static void on_end(struct ct_walk *w, struct ct_span *span, struct ct_span *call
         return;
     uint64_t self = how == CT_SPAN_LOST || span->context ? 0 : span->self_ns; /* as in the report */
     uint64_t ns = span->inner_ns + self, calls = span->inner_calls + !span->context;
-    span->name->self_ns += self;
-    c->total_ns += self;
+    add_cost(c, span->name->number, 0, self);
     if (!caller)
         return;
     caller->inner_ns += ns;
     caller->inner_calls += calls;
-    add_edge(c, caller->name, span->name, ns, calls);
+    add_edge(c, caller->name->number, span->name->number, 1, ns, calls);
 }
 
 static void on_entry(struct ct_walk *w, struct ct_name *name, struct ct_span *caller) {
     struct callgrind *c = w->arg;
-    name->calls++;
-    c->total_calls++;
+    add_cost(c, name->number, 1, 0);
     if (!caller)
         return;
     caller->inner_calls++;
-    add_edge(c, caller->name, name, 0, 1);
+    add_edge(c, caller->name->number, name->number, 1, 0, 1);
+}
+
+/* ---- parts of a thread ---- */
+
+/* What calls below have cost so far is counted, and nothing is left: who ends the call counts the rest. */
+static void on_settle(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
+    uint64_t ns = span->inner_ns, calls = span->inner_calls;
+    span->inner_ns = span->inner_calls = 0;
+    if (!caller || (!ns && !calls))
+        return;
+    caller->inner_ns += ns;
+    caller->inner_calls += calls;
+    add_edge(w->arg, caller->name->number, span->name->number, 0, ns, calls);
+}
+
+static bool on_part(struct ct_walk *part, const struct ct_walk *whole) {
+    ((struct callgrind *)part->arg)->e = whole->e;
+    for (struct ct_span *span = part->lanes[0].top; span; span = span->below)
+        span->inner_ns = span->inner_calls = 0;
+    return true;
+}
+
+static void on_part_end(struct ct_walk *whole, struct ct_walk *part) {
+    struct callgrind *c = whole->arg, *from = part->arg;
+    for (size_t i = 0; i < from->edges.capacity; i++) {
+        const struct edge *edge = (struct edge *)from->edges.slots[i];
+        if (edge)
+            add_edge(c, edge->key.process, edge->key.function, edge->calls, edge->ns, edge->inner_calls);
+    }
+    for (size_t i = 0; i < from->cost_room; i++)
+        if (from->costs[i].calls || from->costs[i].self_ns)
+            add_cost(c, i, from->costs[i].calls, from->costs[i].self_ns);
+    ct_table_free(&from->edges, NULL);
+    free(from->costs);
 }
 
 /* ---- the file ---- */
@@ -131,7 +176,8 @@ static void put_functions(struct callgrind *c, struct edge *const *edges, size_t
     for (size_t i = 0; i < c->e->names.count; i++) {
         struct ct_name *name = c->e->names.list[i];
         put_function(c, name, modules, false);
-        put_costs(out, name->line, name->self_ns, name->calls);
+        const struct cost *cost = i < c->cost_room ? &c->costs[i] : &(struct cost){0};
+        put_costs(out, name->line, cost->self_ns, cost->calls);
         for (; at < edge_count && edges[at]->key.process == i; at++) {
             struct ct_name *callee = c->e->names.list[edges[at]->key.function];
             put_function(c, callee, modules, true);
@@ -183,11 +229,15 @@ static int put_file(struct callgrind *c) {
 }
 
 int ct_export_callgrind(struct ct_export *e) {
-    static const struct ct_walk_format format = {.begin = on_begin, .end = on_end, .entry = on_entry};
+    static const struct ct_walk_sharing sharing = {
+        .size = sizeof(struct callgrind), .begin = on_part, .settle = on_settle, .end = on_part_end};
+    static const struct ct_walk_format format = {
+        .sharing = &sharing, .begin = on_begin, .end = on_end, .entry = on_entry};
     struct callgrind c = {.e = e};
     int status = ct_walk_trace(e, &format, &c);
     if (!status)
         status = put_file(&c);
     ct_table_free(&c.edges, NULL);
+    free(c.costs);
     return status;
 }

@@ -74,18 +74,19 @@ const char *ct_export_program(const struct ct_export *e, size_t process, char *t
 
 /* ---- detail records ---- */
 
-const struct ct_arguments *ct_export_arguments(struct ct_export *e, size_t thread, uint32_t detail) {
+const struct ct_arguments *ct_export_arguments(struct ct_export *e, size_t thread, uint32_t detail,
+                                               struct ct_arguments **values) {
     if (detail == CT_TRACE_NO_DETAIL)
         return NULL;
-    if (!e->values)
-        e->values = malloc(sizeof *e->values);
+    if (!*values)
+        *values = malloc(sizeof **values);
     pthread_mutex_lock(&e->lock);
-    bool opened = e->values && (e->arguments || ct_argument_reader_open(&e->arguments, e->trace, NULL) == 0);
-    bool read = opened && ct_arguments_read(e->arguments, thread, detail, e->values) == 0;
+    bool opened = *values && (e->arguments || ct_argument_reader_open(&e->arguments, e->trace, NULL) == 0);
+    bool read = opened && ct_arguments_read(e->arguments, thread, detail, *values) == 0;
     pthread_mutex_unlock(&e->lock);
     if (!opened)
         ct_export_fail(e, CT_ERR_NO_MEMORY);
-    return read ? e->values : NULL;
+    return read ? *values : NULL;
 }
 
 bool ct_export_wants(const struct ct_export *e, const struct ct_trace_event *event) {

@@ -88,13 +88,17 @@ struct ct_export_options {
     void (*large)(void *arg, const struct ct_export_large *large);
     uint64_t limit;
     void *arg;
+    unsigned workers;      /* 0: as many as there are processors */
+    uint64_t range_events; /* for tests: events in a range, of threads of any size; 0: as usual */
+    bool one_by_one;       /* for tests: all events are read in order */
 };
 
 struct ct_export_result {
     uint64_t events; /* read */
     uint64_t processes, threads;
-    uint64_t bytes; /* written */
-    int error;      /* errno of the write that failed, 0: none. EPIPE: the reader has closed its end */
+    uint64_t bytes;  /* written */
+    uint64_t ranges; /* walked by themselves (walk_part.h) */
+    int error;       /* errno of the write that failed, 0: none. EPIPE: the reader has closed its end */
 };
 
 enum { CT_EXPORT_TABLES_TEXT = 256 };

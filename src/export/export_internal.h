@@ -12,10 +12,6 @@
 #include "trace/place.h"
 #include <pthread.h>
 
-/* Threads that run at once write to different cache lines: one that two write to goes back and forth between their
- * processors with each event. Processors fetch lines in pairs. */
-enum { CT_EXPORT_APART = 128 };
-
 struct ct_export {
     struct ct_trace *trace;
     const struct ct_export_options *options;
@@ -23,14 +19,14 @@ struct ct_export {
     struct ct_facts facts;
     struct ct_fits *fits; /* the calls that fit; NULL: all */
     struct ct_names names;
-    _Alignas(CT_EXPORT_APART) struct ct_out out; /* for formats of one file; the thread of the format writes here */
-    _Alignas(CT_EXPORT_APART) struct ct_place *place; /* the directory, for formats of several files */
-    uint64_t done, total;                             /* for the progress */
-    uint64_t start_ns;                                /* the earliest time of the trace */
-    _Atomic int status;                               /* not 0: why the export ended early */
-    pthread_mutex_t lock;                             /* held while something is looked up in the trace (walk_pipe.h) */
-    struct ct_argument_reader *arguments;             /* opened when the first record is read */
-    struct ct_arguments *values;
+    struct ct_out out;                    /* for formats of one file */
+    struct ct_place *place;               /* the directory, for formats of several files */
+    uint64_t done, total;                 /* for the progress */
+    uint64_t start_ns;                    /* the earliest time of the trace */
+    _Atomic int status;                   /* not 0: why the export ended early */
+    pthread_mutex_t lock;                 /* held while something is looked up in the trace */
+    struct ct_argument_reader *arguments; /* opened when the first record is read */
+    struct ct_arguments *values;          /* atf-pb */
 };
 
 /* Counts this many more events as done. False: stop, `status` says why. */
@@ -40,8 +36,10 @@ void ct_export_fail(struct ct_export *e, int status);
 /* Keeps an errno of the output, and the status that it means. */
 void ct_export_write_failed(struct ct_export *e, int error);
 
-/* Arguments of a call, or the result of a return; NULL: there is no record of it. Valid until the next call. */
-const struct ct_arguments *ct_export_arguments(struct ct_export *e, size_t thread, uint32_t detail);
+/* Arguments of a call, or the result of a return; NULL: there is no record of it. They are in *values, which is NULL at
+ * first, and freed by the caller in the end. */
+const struct ct_arguments *ct_export_arguments(struct ct_export *e, size_t thread, uint32_t detail,
+                                               struct ct_arguments **values);
 /* For formats of events: true when the event is one of a call that fits, or of a call around one. */
 bool ct_export_wants(const struct ct_export *e, const struct ct_trace_event *event);
 /* Describes a signal; without a record of it writes "signal" and returns false. */

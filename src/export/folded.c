@@ -18,6 +18,10 @@ struct node {
     uint64_t self_ns, calls;
     uint32_t depth;
     size_t process;
+    /* where it was first seen: lines are in this order */
+    size_t thread;
+    uint64_t sequence;
+    struct node *same; /* of a part: the node of the whole walk */
 };
 
 struct chunk {
@@ -29,12 +33,14 @@ struct folded {
     struct ct_export *e;
     struct node **slots; /* by parent and name */
     size_t capacity, count;
-    struct chunk *chunks;
-    size_t in_chunk;
+    struct chunk *chunks, *last;
+    size_t in_chunk;    /* nodes of the last one */
     struct node *roots; /* by process */
     char *line;
     size_t line_capacity;
-    uint64_t rest_ns; /* nanoseconds that the lines so far have left out */
+    uint64_t rest_ns;   /* nanoseconds that the lines so far have left out */
+    struct node **list; /* of all nodes, for the lines */
+    size_t listed;
 };
 
 /* ---- the tree ---- */
@@ -67,14 +73,17 @@ static struct node *new_node(struct folded *f) {
         struct chunk *chunk = malloc(sizeof *chunk);
         if (!chunk)
             return NULL;
-        chunk->next = f->chunks;
-        f->chunks = chunk;
+        chunk->next = NULL;
+        *(f->chunks ? &f->last->next : &f->chunks) = chunk;
+        f->last = chunk;
         f->in_chunk = 0;
     }
-    return &f->chunks->nodes[f->in_chunk++];
+    return &f->last->nodes[f->in_chunk++];
 }
 
-static struct node *child_of(struct folded *f, struct node *parent, const struct ct_name *name) {
+/* `thread`, `sequence`: where it is seen. */
+static struct node *child_of(struct folded *f, struct node *parent, const struct ct_name *name, size_t thread,
+                             uint64_t sequence) {
     if (2 * f->count >= f->capacity && !grow_slots(f)) {
         ct_export_fail(f->e, CT_ERR_NO_MEMORY);
         return parent;
@@ -89,7 +98,12 @@ static struct node *child_of(struct folded *f, struct node *parent, const struct
         ct_export_fail(f->e, CT_ERR_NO_MEMORY);
         return parent;
     }
-    *node = (struct node){.parent = parent, .name = name, .depth = parent->depth + 1, .process = parent->process};
+    *node = (struct node){.parent = parent,
+                          .name = name,
+                          .depth = parent->depth + 1,
+                          .process = parent->process,
+                          .thread = thread,
+                          .sequence = sequence};
     f->count++;
     return *slot = node;
 }
@@ -104,7 +118,7 @@ static struct node *node_of(struct ct_walk *w, const struct ct_span *caller) {
 static void on_begin(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
     if (span->continued)
         return;
-    struct node *node = child_of(w->arg, node_of(w, caller), span->name);
+    struct node *node = child_of(w->arg, node_of(w, caller), span->name, w->thread, w->sequence);
     node->calls += !span->context;
     span->node = node;
 }
@@ -117,7 +131,76 @@ static void on_end(struct ct_walk *w, struct ct_span *span, struct ct_span *call
 }
 
 static void on_entry(struct ct_walk *w, struct ct_name *name, struct ct_span *caller) {
-    child_of(w->arg, node_of(w, caller), name)->calls++;
+    child_of(w->arg, node_of(w, caller), name, w->thread, w->sequence)->calls++;
+}
+
+/* ---- parts of a thread: each worker has a tree ---- */
+
+static bool open_tree(struct folded *f, struct ct_export *e) {
+    f->e = e;
+    f->roots = calloc(e->result->processes + 1, sizeof(struct node));
+    for (size_t i = 0; f->roots && i < e->result->processes; i++)
+        f->roots[i].process = i;
+    return f->roots;
+}
+
+static void free_tree(struct folded *f) {
+    while (f->chunks) {
+        struct chunk *next = f->chunks->next;
+        free(f->chunks);
+        f->chunks = next;
+    }
+    free(f->slots);
+    free(f->roots);
+}
+
+/* Finds the nodes of the open calls. The whole walk knows where these were first seen. */
+static bool on_part(struct ct_walk *part, const struct ct_walk *whole) {
+    struct folded *f = part->arg;
+    if (!f->roots && !open_tree(f, whole->e))
+        return false;
+    struct ct_span *span = part->lanes[0].top;
+    while (span && span->below)
+        span = span->below;
+    for (; span; span = span->above)
+        span->node = child_of(f, node_of(part, span->below), span->name, SIZE_MAX, UINT64_MAX);
+    return true;
+}
+
+static void on_open(struct ct_walk *w, struct ct_span *span, struct ct_span *caller) {
+    span->node = child_of(w->arg, node_of(w, caller), span->name, w->thread, w->sequence);
+}
+
+static bool is_before(const struct node *a, const struct node *b) {
+    if (a->thread != b->thread)
+        return a->thread < b->thread;
+    return a->sequence != b->sequence ? a->sequence < b->sequence : a->depth < b->depth;
+}
+
+static void add_node(struct folded *f, struct node *from) {
+    struct node *parent = from->parent->name ? from->parent->same : &f->roots[from->process];
+    struct node *node = child_of(f, parent, from->name, from->thread, from->sequence);
+    from->same = node;
+    node->calls += from->calls;
+    node->self_ns += from->self_ns;
+    if (node != parent && is_before(from, node)) {
+        node->thread = from->thread;
+        node->sequence = from->sequence;
+    }
+}
+
+/* Calls `visit` for all nodes, those further out first. */
+static void each_node(struct folded *f, void (*visit)(struct folded *arg, struct node *node), struct folded *arg) {
+    for (struct chunk *chunk = f->chunks; chunk && !f->e->status; chunk = chunk->next)
+        for (size_t i = 0; i < (chunk == f->last ? f->in_chunk : CHUNK) && !f->e->status; i++)
+            visit(arg, &chunk->nodes[i]);
+}
+
+static void on_part_end(struct ct_walk *whole, struct ct_walk *part) {
+    struct folded *f = part->arg;
+    if (f->roots)
+        each_node(f, add_node, whole->arg);
+    free_tree(f);
 }
 
 /* ---- lines ---- */
@@ -178,42 +261,38 @@ static void put_line(struct folded *f, const struct node *node) {
     ct_out_text(&f->e->out, "\n");
 }
 
-/* Writes the lines in the order in which the stacks were first seen: the list of chunks is in reverse order. */
-static void put_lines(struct folded *f) {
-    struct chunk *ordered = NULL, *last = f->chunks;
-    for (struct chunk *chunk = f->chunks, *next; chunk; chunk = next) {
-        next = chunk->next;
-        chunk->next = ordered;
-        ordered = chunk;
-    }
-    f->chunks = ordered;
-    for (struct chunk *chunk = ordered; chunk && !f->e->status; chunk = chunk->next)
-        for (size_t i = 0; i < (chunk == last ? f->in_chunk : CHUNK) && !f->e->status; i++)
-            put_line(f, &chunk->nodes[i]);
+static void list_node(struct folded *f, struct node *node) {
+    f->list[f->listed++] = node;
+}
+
+static int compare_nodes(const void *a, const void *b) {
+    const struct node *x = *(struct node *const *)a, *y = *(struct node *const *)b;
+    return is_before(x, y) ? -1 : is_before(y, x);
+}
+
+/* Writes the lines in the order in which the stacks were first seen. */
+static int put_lines(struct folded *f) {
+    f->list = malloc((f->count + 1) * sizeof *f->list);
+    if (!f->list)
+        return CT_ERR_NO_MEMORY;
+    each_node(f, list_node, f);
+    qsort(f->list, f->listed, sizeof *f->list, compare_nodes);
+    for (size_t i = 0; i < f->listed && !f->e->status; i++)
+        put_line(f, f->list[i]);
+    free(f->list);
+    return f->e->status;
 }
 
 int ct_export_folded(struct ct_export *e) {
-    static const struct ct_walk_format format = {.begin = on_begin, .end = on_end, .entry = on_entry};
-    struct folded f = {.e = e, .roots = calloc(e->result->processes + 1, sizeof(struct node))};
-    f.line_capacity = 4096;
-    f.line = malloc(f.line_capacity);
-    if (!f.roots || !f.line) {
-        free(f.roots);
-        free(f.line);
-        return CT_ERR_NO_MEMORY;
-    }
-    for (size_t i = 0; i < e->result->processes; i++)
-        f.roots[i].process = i;
-    int status = ct_walk_trace(e, &format, &f);
+    static const struct ct_walk_sharing sharing = {
+        .size = sizeof(struct folded), .begin = on_part, .open = on_open, .end = on_part_end};
+    static const struct ct_walk_format format = {
+        .sharing = &sharing, .begin = on_begin, .end = on_end, .entry = on_entry};
+    struct folded f = {.line_capacity = 4096, .line = malloc(4096)};
+    int status = f.line && open_tree(&f, e) ? ct_walk_trace(e, &format, &f) : CT_ERR_NO_MEMORY;
     if (!status)
-        put_lines(&f);
-    while (f.chunks) {
-        struct chunk *next = f.chunks->next;
-        free(f.chunks);
-        f.chunks = next;
-    }
-    free(f.slots);
-    free(f.roots);
+        status = put_lines(&f);
+    free_tree(&f);
     free(f.line);
-    return status ? status : e->status;
+    return status;
 }

@@ -80,7 +80,7 @@ static void put_call(struct ct_walk *w, size_t lane, uint64_t start_ns, uint64_t
     if (lane)
         ct_spool_put(&h->spool, lane, text, used);
     else
-        ct_out_bytes(&w->e->out, text, used);
+        ct_out_bytes(w->out, text, used);
 }
 
 /* `inner_calls` is the depth in the lane, `inner_ns` when the part of the call in this lane begins. */
@@ -155,8 +155,32 @@ static void put_names(struct ct_export *e) {
     ct_out_text(&e->out, "\n]");
 }
 
+/* A part has the first lane only. */
+static bool on_part(struct ct_walk *part, const struct ct_walk *whole) {
+    const struct html *from = whole->arg;
+    struct html *h = part->arg;
+    h->e = from->e;
+    bool *used = lane_at(h, 0);
+    if (used)
+        *used = from->lane_count && from->used[0];
+    return used;
+}
+
+static void on_passed(struct ct_walk *w, const struct ct_range *range) {
+    bool *used = lane_at(w->arg, 0);
+    if (used)
+        *used |= range->self_count || range->calls > range->used; /* ends, and calls of functions that have no end */
+}
+
+static void on_part_end(struct ct_walk *whole, struct ct_walk *part) {
+    (void)whole;
+    free(((struct html *)part->arg)->used);
+}
+
 int ct_export_html(struct ct_export *e) {
-    static const struct ct_walk_format format = {.writes = true,
+    static const struct ct_walk_sharing sharing = {
+        .size = sizeof(struct html), .begin = on_part, .pass = on_passed, .open = on_begin, .end = on_part_end};
+    static const struct ct_walk_format format = {.sharing = &sharing,
                                                  .begin_thread = on_thread,
                                                  .end_thread = on_thread_end,
                                                  .begin = on_begin,

@@ -53,7 +53,7 @@ static bool learn_name(struct ct_names *n, struct ct_name *name) {
     name->module = clean_text(f ? f->module : "", &name->clean_module);
     const char *text = clean_text(f ? f->name : name->made_name, &name->clean);
     name->name = name->module ? text : NULL;
-    return name->name != NULL;
+    return name->name && (!n->quoted || ct_name_json(name));
 }
 
 struct ct_name *ct_names_find(struct ct_names *n, size_t process, uint64_t function) {

@@ -13,7 +13,6 @@ struct ct_name {
     const char *json;          /* the name as a JSON string with its quotes; NULL until ct_name_json */
     uint64_t number;           /* 0, 1, 2 … */
     uint64_t mark;             /* the format's own; 0 at first */
-    uint64_t calls, self_ns;   /* the format's own */
     char *file;                /* of its source; NULL: not known */
     uint64_t line;             /* of the definition, 0: not known */
     bool entry_only;
@@ -26,6 +25,7 @@ enum { CT_NAMES_RECENT = 2048 };
 struct ct_names {
     const struct ct_trace *trace;
     pthread_mutex_t *lock; /* held while functions are looked up; NULL: nobody else uses the trace */
+    bool quoted;           /* every name gets its `json` at once: several threads use names */
     struct ct_table table;
     struct ct_name *recent[CT_NAMES_RECENT]; /* most events find their function here */
     struct ct_name **list;                   /* by number */

@@ -10,8 +10,15 @@
 #include <unistd.h>
 
 bool ct_out_open(struct ct_out *out, int fd) {
-    *out = (struct ct_out){.fd = fd, .buffer = malloc(CT_OUT_SIZE)};
+    *out = (struct ct_out){.fd = fd, .size = CT_OUT_SIZE, .buffer = malloc(CT_OUT_SIZE)};
     return out->buffer != NULL;
+}
+
+bool ct_out_open_memory(struct ct_out *out, void (*many)(struct ct_out *out), void *arg) {
+    bool good = ct_out_open(out, -1);
+    out->many = many;
+    out->arg = arg;
+    return good;
 }
 
 static void write_all(struct ct_out *out, const uint8_t *bytes, size_t count) {
@@ -34,8 +41,26 @@ void ct_out_flush(struct ct_out *out) {
     out->used = 0;
 }
 
+void ct_out_make_room(struct ct_out *out, size_t count) {
+    if (!out->many) {
+        ct_out_flush(out);
+        return;
+    }
+    if (out->used >= CT_OUT_MANY)
+        out->many(out);
+    size_t size = 2 * (out->used + count);
+    uint8_t *grown = out->used + count > out->size ? realloc(out->buffer, size) : NULL;
+    if (grown) {
+        out->buffer = grown;
+        out->size = size;
+    } else if (out->used + count > out->size) {
+        out->error = ENOMEM;
+        out->used = 0; /* there is room for what is asked for at once */
+    }
+}
+
 int ct_out_close(struct ct_out *out) {
-    if (out->buffer)
+    if (out->buffer && !out->many)
         ct_out_flush(out);
     free(out->buffer);
     out->buffer = NULL;
@@ -43,6 +68,13 @@ int ct_out_close(struct ct_out *out) {
 }
 
 void ct_out_large(struct ct_out *out, const void *bytes, size_t count) {
+    for (size_t part; out->many && count; count -= part, bytes = (const uint8_t *)bytes + part) {
+        part = count < 4096 ? count : 4096;
+        memcpy(ct_out_room(out, part), bytes, part);
+        ct_out_took(out, part);
+    }
+    if (!count)
+        return;
     ct_out_flush(out);
     write_all(out, bytes, count);
     out->bytes += count;

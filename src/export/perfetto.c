@@ -9,7 +9,9 @@
  * The numbers are those of the public .proto files. */
 #include "export/proto.h"
 #include "export/walk.h"
+#include "base/grow.h"
 #include <stdio.h>
+#include <stdlib.h>
 
 /* Field numbers. */
 enum { TRACE_PACKET = 1 };
@@ -59,10 +61,10 @@ enum { OFF_LANE = INT32_MAX }; /* track of waits and time off the processor */
 enum { NOTE_END = 1, NOTE_COUNT, NOTE_REASON, NOTE_CONTINUED };
 
 struct perfetto {
-    struct ct_out *out;
     uint64_t last_ns;
     uint32_t sequence; /* thread index + 1 */
-    bool off_track;    /* the thread's is there */
+    uint8_t *interned; /* a bit for each name, by number: the sequence has defined it */
+    size_t room;
     struct ct_proto packet, body;
 };
 
@@ -76,8 +78,8 @@ static uint64_t track_uuid(const struct ct_walk *w, size_t lane) {
 
 /* ---- packets ---- */
 
-static void put_packet(struct perfetto *p, const struct ct_proto *packet) {
-    ct_proto_put(p->out, TRACE_PACKET, packet);
+static void put_packet(struct ct_walk *w, const struct ct_proto *packet) {
+    ct_proto_put(w->out, TRACE_PACKET, packet);
 }
 
 static void add_interned(struct ct_proto *data, uint32_t kind, uint64_t iid, const char *text) {
@@ -123,7 +125,7 @@ static void put_start(struct ct_walk *w) {
     add_interned(&data, INTERNED_ANNOTATIONS, NOTE_REASON, "reason");
     add_interned(&data, INTERNED_ANNOTATIONS, NOTE_CONTINUED, "continued");
     ct_proto_message(&packet, PACKET_INTERNED_DATA, &data);
-    put_packet(p, &packet);
+    put_packet(w, &packet);
 }
 
 static void put_snapshot(struct ct_walk *w) {
@@ -136,15 +138,16 @@ static void put_snapshot(struct ct_walk *w) {
     ct_proto_number(&packet, PACKET_TIMESTAMP, w->e->start_ns);
     ct_proto_number(&packet, PACKET_SEQUENCE_ID, p->sequence);
     ct_proto_message(&packet, PACKET_CLOCK_SNAPSHOT, &snapshot);
-    put_packet(p, &packet);
+    put_packet(w, &packet);
     p->last_ns = w->e->start_ns;
 }
 
-static void put_track(struct perfetto *p, const struct ct_proto *track) {
+static void put_track(struct ct_walk *w, const struct ct_proto *track) {
+    const struct perfetto *p = w->arg;
     struct ct_proto packet = {.used = 0};
     ct_proto_number(&packet, PACKET_SEQUENCE_ID, p->sequence);
     ct_proto_message(&packet, PACKET_TRACK_DESCRIPTOR, track);
-    put_packet(p, &packet);
+    put_packet(w, &packet);
 }
 
 static void put_thread_track(struct ct_walk *w) {
@@ -157,7 +160,7 @@ static void put_thread_track(struct ct_walk *w) {
     if (*w->info->name)
         ct_proto_text(&thread, THREAD_NAME, w->info->name);
     ct_proto_message(&track, TRACK_THREAD, &thread);
-    put_track(w->arg, &track);
+    put_track(w, &track);
 }
 
 /* Writes a track below the thread's, where coroutines go on, or that of waits and time off the processor. */
@@ -169,11 +172,13 @@ static void put_lane_track(struct ct_walk *w, size_t lane) {
     ct_proto_number(&track, TRACK_UUID, track_uuid(w, lane));
     ct_proto_number(&track, TRACK_PARENT, track_uuid(w, 0));
     ct_proto_text(&track, TRACK_NAME, name);
-    put_track(w->arg, &track);
+    put_track(w, &track);
 }
 
 /* Writes the processes first, on a sequence that no thread uses. */
-static void put_processes(struct ct_export *e, struct perfetto *p) {
+static void put_processes(struct ct_walk *w) {
+    struct ct_export *e = w->e;
+    struct perfetto *p = w->arg;
     char name[256];
     p->sequence = (uint32_t)ct_trace_thread_count(e->trace) + 1;
     for (size_t i = 0; i < ct_trace_process_count(e->trace); i++) {
@@ -185,7 +190,7 @@ static void put_processes(struct ct_export *e, struct perfetto *p) {
         ct_proto_text(&process, PROCESS_CMDLINE, ct_export_manifest_text(e, i, "command_line", ""));
         ct_proto_text(&process, PROCESS_NAME, ct_export_program(e, i, name, sizeof name));
         ct_proto_message(&track, TRACK_PROCESS, &process);
-        put_track(p, &track);
+        put_track(w, &track);
     }
 }
 
@@ -202,11 +207,17 @@ struct event {
 
 /* Interned names are numbered in the order in which the whole trace meets them; each sequence defines each name
  * once. */
-static bool to_intern(struct perfetto *p, const struct event *event) {
-    if (!event->function || event->function->mark == p->sequence)
+static bool to_intern(struct ct_walk *w, const struct ct_name *name) {
+    struct perfetto *p = w->arg;
+    if (!name)
         return false;
-    event->function->mark = p->sequence;
-    return true;
+    if (!ct_grow_zeroed(&p->interned, &p->room, name->number / 8, 1, 256)) {
+        ct_export_fail(w->e, CT_ERR_NO_MEMORY);
+        return false;
+    }
+    uint8_t bit = (uint8_t)(1 << name->number % 8), had = p->interned[name->number / 8] & bit;
+    p->interned[name->number / 8] |= bit;
+    return !had;
 }
 
 static void put_argument(struct ct_proto *body, const struct ct_arguments *arguments, size_t index, bool call) {
@@ -267,12 +278,12 @@ static void put_event(struct ct_walk *w, const struct event *event) {
     }
     put_rare_parts(body, w, event);
     ct_proto_message(packet, PACKET_TRACK_EVENT, body);
-    if (to_intern(p, event)) {
+    if (to_intern(w, event->function)) {
         struct ct_proto data = {.used = 0};
         add_interned(&data, INTERNED_NAMES, event->name, event->function->name);
         ct_proto_message(packet, PACKET_INTERNED_DATA, &data);
     }
-    put_packet(p, packet);
+    put_packet(w, packet);
     p->last_ns = w->now_ns;
 }
 
@@ -300,7 +311,7 @@ static void on_begin(struct ct_walk *w, struct ct_span *span, struct ct_span *ca
         note_number(&note, NOTE_CONTINUED, 1);
         event.notes[0] = &note;
     } else {
-        event.arguments = ct_export_arguments(w->e, w->thread, w->detail);
+        event.arguments = ct_export_arguments(w->e, w->thread, w->detail, &w->values);
     }
     put_event(w, &event);
 }
@@ -319,7 +330,7 @@ static void on_end(struct ct_walk *w, struct ct_span *span, struct ct_span *call
         note_text(&note, NOTE_END, texts[how]);
         event.notes[0] = &note;
     } else {
-        event.arguments = ct_export_arguments(w->e, w->thread, w->detail);
+        event.arguments = ct_export_arguments(w->e, w->thread, w->detail, &w->values);
     }
     put_event(w, &event);
 }
@@ -330,19 +341,20 @@ static void on_entry(struct ct_walk *w, struct ct_name *name, struct ct_span *ca
                                  .name = NAME_FUNCTIONS + name->number,
                                  .lane = caller ? caller->lane : 0,
                                  .function = name,
-                                 .arguments = ct_export_arguments(w->e, w->thread, w->detail)});
+                                 .arguments = ct_export_arguments(w->e, w->thread, w->detail, &w->values)});
 }
 
 static void on_unpaired(struct ct_walk *w, struct ct_name *name, bool left) {
     struct ct_proto note;
     note_text(&note, NOTE_END,
               left ? "left by exception or longjmp, its call was not recorded" : "its call was not recorded");
-    put_event(w, &(struct event){.type = TYPE_INSTANT,
-                                 .category = CATEGORY_UNPAIRED,
-                                 .name = NAME_FUNCTIONS + name->number,
-                                 .function = name,
-                                 .notes = {&note},
-                                 .arguments = left ? NULL : ct_export_arguments(w->e, w->thread, w->detail)});
+    put_event(w,
+              &(struct event){.type = TYPE_INSTANT,
+                              .category = CATEGORY_UNPAIRED,
+                              .name = NAME_FUNCTIONS + name->number,
+                              .function = name,
+                              .notes = {&note},
+                              .arguments = left ? NULL : ct_export_arguments(w->e, w->thread, w->detail, &w->values)});
 }
 
 static void on_gap(struct ct_walk *w, const struct ct_gap *gap) {
@@ -367,15 +379,11 @@ static void on_signal(struct ct_walk *w) {
 static void on_off(struct ct_walk *w, const struct ct_off_span *span, bool begin) {
     static const uint32_t names[] = {
         [CT_OFF_BLOCKED] = NAME_BLOCKED, [CT_OFF_PREEMPTED] = NAME_PREEMPTED, [CT_OFF_WAITED] = NAME_WAITED};
-    struct perfetto *p = w->arg;
     struct ct_proto note;
     struct event event = {.type = begin ? TYPE_BEGIN : TYPE_END,
                           .category = span->kind == CT_OFF_WAITED ? CATEGORY_RECORDER : CATEGORY_OFF,
                           .name = names[span->kind],
                           .lane = OFF_LANE};
-    if (!p->off_track)
-        put_lane_track(w, OFF_LANE);
-    p->off_track = true;
     if (begin && span->kind == CT_OFF_WAITED) {
         note_text(&note, NOTE_REASON, span->reason);
         event.notes[0] = &note;
@@ -385,15 +393,47 @@ static void on_off(struct ct_walk *w, const struct ct_off_span *span, bool begin
 
 static void on_thread(struct ct_walk *w) {
     struct perfetto *p = w->arg;
-    p->off_track = false;
+    if (p->room)
+        memset(p->interned, 0, p->room);
     p->sequence = (uint32_t)w->thread + 1;
     put_start(w);
     put_snapshot(w);
     put_thread_track(w);
+    if (w->off_spans)
+        put_lane_track(w, OFF_LANE);
+}
+
+/* A part has to know which names are defined, and the time of the packet before it. */
+static bool on_part(struct ct_walk *part, const struct ct_walk *whole) {
+    const struct perfetto *from = whole->arg;
+    struct perfetto *p = part->arg;
+    if (from->room && !ct_grow_zeroed(&p->interned, &p->room, from->room - 1, 1, 256))
+        return false;
+    if (from->room)
+        memcpy(p->interned, from->interned, from->room);
+    if (p->room > from->room)
+        memset(p->interned + from->room, 0, p->room - from->room);
+    p->last_ns = from->last_ns;
+    p->sequence = from->sequence;
+    return true;
+}
+
+static void on_passed(struct ct_walk *w, const struct ct_range *range) {
+    struct perfetto *p = w->arg;
+    for (size_t i = 0; i < range->touched_count; i++)
+        (void)to_intern(w, range->touched[i]->user);
+    p->last_ns = range->last_ns;
+}
+
+static void on_part_end(struct ct_walk *whole, struct ct_walk *part) {
+    (void)whole;
+    free(((struct perfetto *)part->arg)->interned);
 }
 
 int ct_export_perfetto(struct ct_export *e) {
-    static const struct ct_walk_format format = {.writes = true,
+    static const struct ct_walk_sharing sharing = {
+        .size = sizeof(struct perfetto), .begin = on_part, .pass = on_passed, .end = on_part_end};
+    static const struct ct_walk_format format = {.sharing = &sharing,
                                                  .begin_thread = on_thread,
                                                  .begin = on_begin,
                                                  .end = on_end,
@@ -402,7 +442,10 @@ int ct_export_perfetto(struct ct_export *e) {
                                                  .gap = on_gap,
                                                  .signal = on_signal,
                                                  .off = on_off};
-    struct perfetto p = {.out = &e->out};
-    put_processes(e, &p);
-    return ct_walk_trace(e, &format, &p);
+    struct perfetto p = {.last_ns = 0};
+    struct ct_walk head = {.e = e, .out = &e->out, .arg = &p};
+    put_processes(&head);
+    int status = ct_walk_trace(e, &format, &p);
+    free(p.interned);
+    return status;
 }

@@ -91,7 +91,7 @@ static void put_event(struct ct_walk *w, size_t lane, const struct ct_name *name
     if (!l)
         return;
     if (lane == 0)
-        ct_out_took(&w->e->out, make_event(w, l, name, type, (char *)ct_out_room(&w->e->out, EVENT_SIZE)));
+        ct_out_took(w->out, make_event(w, l, name, type, (char *)ct_out_room(w->out, EVENT_SIZE)));
     else
         ct_spool_put(&s->spool, lane, text, make_event(w, l, name, type, text));
 }
@@ -175,6 +175,32 @@ static void on_thread_end(struct ct_walk *w) {
     ct_spool_clear(&s->spool);
 }
 
+/* A part has the first lane only. The first range of a thread is none, so the lane is in use. */
+static bool on_part(struct ct_walk *part, const struct ct_walk *whole) {
+    const struct speedscope *from = whole->arg;
+    struct speedscope *s = part->arg;
+    s->e = from->e;
+    struct lane *lane = from->lane_count ? lane_at(s, 0) : NULL;
+    if (lane)
+        *lane = from->lanes[0];
+    return lane || !from->lane_count;
+}
+
+static void on_passed(struct ct_walk *w, const struct ct_range *range) {
+    struct lane *lane = lane_at(w->arg, 0);
+    if (!lane)
+        return;
+    if (!lane->used)
+        lane->first_ns = range->begin_ns - w->e->start_ns;
+    lane->used = true;
+    lane->last_ns = range->passed_ns - w->e->start_ns;
+}
+
+static void on_part_end(struct ct_walk *whole, struct ct_walk *part) {
+    (void)whole;
+    free(((struct speedscope *)part->arg)->lanes);
+}
+
 static void put_frames(struct ct_export *e) {
     struct ct_out *out = &e->out;
     ct_out_text(out, "\n],\n\"shared\":{\"frames\":[");
@@ -199,7 +225,9 @@ static void put_frames(struct ct_export *e) {
 }
 
 int ct_export_speedscope(struct ct_export *e) {
-    static const struct ct_walk_format format = {.writes = true,
+    static const struct ct_walk_sharing sharing = {
+        .size = sizeof(struct speedscope), .begin = on_part, .pass = on_passed, .end = on_part_end, .off_apart = true};
+    static const struct ct_walk_format format = {.sharing = &sharing,
                                                  .begin_thread = on_thread,
                                                  .end_thread = on_thread_end,
                                                  .begin = on_begin,

@@ -141,18 +141,6 @@ static void count_event(struct ct_counter *c, const struct ct_trace_event *event
 
 /* ---- ranges ---- */
 
-/* The range continues exactly where the frames are. */
-static bool fits_on(const struct ct_counter *c, const struct ct_scan *scan, const struct ct_range *range) {
-    const struct ct_thread_facts *facts = &c->facts->threads[c->thread];
-    if (!range->plain || range->first != scan->next || range->first_ns < scan->last_ns ||
-        (scan->gap < facts->gap_count && facts->gaps[scan->gap].at < range->end))
-        return false;
-    if (!range->begin_ns)
-        return ct_frames_is_plain(&c->frames, c->frames.open);
-    return c->frames.timeline->passed_ns <= range->begin_ns &&
-           ct_frames_would_end(&c->frames, range->open, range->end_functions, range->end_count);
-}
-
 /* Times of functions while the calls from before the range were as they are now. */
 static void take_parts(struct ct_counter *c, const struct ct_range *range, size_t from, size_t to) {
     for (; from < to; from++) {
@@ -165,55 +153,41 @@ static void take_parts(struct ct_counter *c, const struct ct_range *range, size_
     }
 }
 
-/* Ends calls from before the range. */
-static void take_ends(struct ct_counter *c, const struct ct_range *range) {
-    size_t parts = 0;
-    for (size_t i = 0; i < range->end_count; i++) {
-        const struct ct_range_end *end = &range->ends[i];
-        ct_frames_skip(&c->frames, end->event.timestamp_ns);
-        ct_frames_add_self(&c->frames, end->self_ns, &end->off_self);
-        take_parts(c, range, parts, end->parts);
-        parts = end->parts;
-        count_end(c, &end->event);
-    }
-    take_parts(c, range, parts, range->part_count);
-    ct_frames_add_self(&c->frames, range->stack[0].self_ns, &range->stack[0].off_self);
+/* A range that is being taken over. */
+struct taking {
+    struct ct_counter *counter;
+    const struct ct_range *range;
+    size_t parts; /* taken so far */
+};
+
+static void take_parts_until(struct taking *t, size_t parts) {
+    take_parts(t->counter, t->range, t->parts, parts);
+    t->parts = parts;
 }
 
-/* Opens the calls that are open where the range ends. */
-static void take_open(struct ct_counter *c, const struct ct_range *range) {
-    uint64_t depth = range->open - range->end_count;
-    for (size_t i = 1; i <= range->used; i++, depth++) {
-        const struct ct_range_call *call = &range->stack[i];
-        ct_frames_skip(&c->frames, call->start_ns);
-        struct ct_frame *frame = ct_frames_call(&c->frames, &(struct ct_trace_event){.timestamp_ns = call->start_ns,
-                                                                                     .function_id = call->function,
-                                                                                     .thread = c->thread,
-                                                                                     .sequence = call->sequence,
-                                                                                     .kind = CT_TRACE_CALL,
-                                                                                     .depth = (uint32_t)depth,
-                                                                                     .detail = call->detail});
-        struct ct_tally *tally = tally_of(c, call->function);
-        if (!frame || !tally) {
-            c->failed = true;
-            return;
-        }
-        frame->self_ns = call->self_ns;
-        frame->off_self = call->off_self;
-        if (!call->tally)
-            continue;
-        frame->user = tally;
-        ct_frames_open_time(&c->frames, frame, &tally->open_time);
-    }
+static void take_end(void *arg, const struct ct_range_end *end) {
+    struct taking *t = arg;
+    take_parts_until(t, end->parts);
+    count_end(t->counter, &end->event);
+}
+
+static void take_open(void *arg, const struct ct_range_call *call, struct ct_frame *frame) {
+    struct taking *t = arg;
+    struct ct_counter *c = t->counter;
+    take_parts_until(t, t->range->part_count); /* before these calls are open */
+    struct ct_tally *tally = tally_of(c, call->function);
+    if (!tally || !call->tally)
+        return;
+    frame->user = tally;
+    ct_frames_open_time(&c->frames, frame, &tally->open_time);
 }
 
 static void take_range(struct ct_counter *c, struct ct_scan *scan, const struct ct_range *range) {
-    if (range->begin_ns) {
-        ct_frames_pass(&c->frames, range->begin_ns);
-        take_ends(c, range);
-        take_open(c, range);
-        ct_frames_skip(&c->frames, range->passed_ns);
-    }
+    struct taking taking = {.counter = c, .range = range};
+    const struct ct_range_taker taker = {.end = take_end, .open = take_open, .arg = &taking};
+    if (!ct_range_take(range, &c->frames, scan, &taker))
+        c->failed = true;
+    take_parts_until(&taking, range->part_count);
     for (size_t i = 0; i < range->touched_count; i++) {
         struct ct_tally *tally = tally_of(c, range->touched[i]->key.function);
         if (!tally || !ct_tally_merge(tally, range->touched[i]))
@@ -223,7 +197,6 @@ static void take_range(struct ct_counter *c, struct ct_scan *scan, const struct 
     c->totals.calls += range->calls;
     c->totals.exceptions += range->exceptions;
     c->totals.ranges++;
-    ct_scan_jump(scan, range->end, range->first_ns, range->last_ns);
 }
 
 /* Counts a large thread, or the first part of it, or nothing if it cannot: the caller counts the rest. Each range needs
@@ -250,7 +223,7 @@ static void count_ranges(struct ct_counter *c, struct ct_scan *scan) {
     if (ct_ranges_open(&ranges, &source, c->crew, scan->next, end, size))
         return;
     while (!c->failed && !scan->past && (range = ct_ranges_next(ranges))) {
-        if (fits_on(c, scan, range))
+        if (ct_range_continues(range, &c->frames, scan))
             take_range(c, scan, range);
         else
             while (!c->failed && scan->next < range->end && ct_scan_next(scan, &event))

@@ -16,7 +16,8 @@ enum {
 
 int ct_range_reader_open(struct ct_range_reader *r, const struct ct_range_source *source) {
     const struct ct_trace_thread *info = &source->trace->threads[source->thread].info;
-    *r = (struct ct_range_reader){.source = source, .events = malloc(BATCH * sizeof *r->events)};
+    size_t room = source->kept ? source->kept : BATCH;
+    *r = (struct ct_range_reader){.source = source, .events = malloc(room * sizeof *r->events)};
     char *path = ct_file_path("%s/thread_%u", source->trace->processes[info->process].directory, info->id);
     int status = path && r->events ? ct_index_open(&r->index, &source->trace->cache, path) : CT_ERR_NO_MEMORY;
     free(path);
@@ -58,6 +59,10 @@ static inline struct ct_tally *tally_of(struct ct_range *range, const struct ct_
     struct ct_tally *tally = find_tally(range, source, function);
     *known = (struct ct_range_known){function, tally};
     return tally;
+}
+
+struct ct_tally *ct_range_tally(struct ct_range *range, const struct ct_range_source *source, uint64_t function) {
+    return tally_of(range, source, function);
 }
 
 /* The call counts for the tally. */
@@ -134,7 +139,7 @@ static bool begin_call(struct ct_range *range, const struct ct_range_source *sou
     if (!touch(range, tally))
         return false;
     call->tally = tally;
-    if (!tally->open_time.active++) {
+    if (!source->kept && !tally->open_time.active++) {
         tally->open_time.since_ns = event->timestamp_ns - range->skipped_ns;
         tally->open_time.off = range->off;
     }
@@ -158,11 +163,21 @@ static bool end_outermost(struct ct_range *range, struct ct_tally *tally, uint64
     return true;
 }
 
+/* Notes the self time of a call that ends. */
+static inline bool note_self(struct ct_range *range, uint64_t self_ns) {
+    if (!ct_grow(&range->selves, &range->self_room, range->self_count, sizeof *range->selves, 4096))
+        return false;
+    range->selves[range->self_count++] = self_ns;
+    return true;
+}
+
 static bool end_call(struct ct_range *range, const struct ct_range_source *source,
                      const struct atf_index_event *event) {
     const struct ct_range_call *call = &range->stack[range->used--];
     struct ct_tally *tally = call->tally;
     bool left = event->event_kind == ATF_EXCEPTION;
+    if (source->kept)
+        return note_self(range, call->self_ns);
     if (!tally)
         return true;
     uint64_t wall = event->timestamp_ns - call->start_ns, skipped = range->skipped_ns - call->skipped_ns;
@@ -194,10 +209,12 @@ static bool end_before(struct ct_range *range, const struct ct_range_source *sou
                                                                       .detail = event->detail_seq},
                                                             .self_ns = base->self_ns,
                                                             .off_self = base->off_self,
-                                                            .parts = range->part_count};
+                                                            .parts = range->part_count,
+                                                            .self = range->self_count};
+    bool noted = !source->kept || note_self(range, base->self_ns);
     *base = (struct ct_range_call){0};
     range->part_number++;
-    return true;
+    return noted;
 }
 
 /* ---- events ---- */
@@ -211,10 +228,12 @@ static bool count_event(struct ct_range *range, struct ct_range_reader *reader, 
         struct ct_tally *tally = tally_of(range, source, event->function_id);
         if (!tally || event->call_depth >= DEEPEST)
             return false;
+        if (event->call_depth != open && (source->kept || !tally->entry_only))
+            return false;
+        if (tally->entry_only && source->kept && !pass_time(range, &reader->timeline, event->timestamp_ns))
+            return false;
         if (tally->entry_only)
             return !ct_fits_call(source->fits, source->thread, sequence) || touch(range, tally);
-        if (event->call_depth != open)
-            return false;
         return pass_time(range, &reader->timeline, event->timestamp_ns) &&
                begin_call(range, source, event, sequence, tally);
     }
@@ -238,15 +257,15 @@ static bool open_before(const struct atf_index_event *event, struct ct_range *ra
         return event->event_kind != ATF_EXCEPTION || event->function_id;
     }
     const struct ct_tally *tally = tally_of(range, source, event->function_id);
-    return tally && !tally->entry_only;
+    return tally && (source->kept || !tally->entry_only);
 }
 
 /* False: some event is not plain. */
-static bool count_batch(struct ct_range *range, struct ct_range_reader *reader, uint64_t sequence, size_t count,
-                        bool *known) {
+static bool count_batch(struct ct_range *range, struct ct_range_reader *reader, const struct atf_index_event *events,
+                        uint64_t sequence, size_t count, bool *known) {
     const uint64_t to_ns = reader->source->to_ns ? reader->source->to_ns : UINT64_MAX;
     for (size_t i = 0; i < count; i++) {
-        const struct atf_index_event *event = &reader->events[i];
+        const struct atf_index_event *event = &events[i];
         if (event->timestamp_ns < range->last_ns || event->timestamp_ns >= to_ns || !event->timestamp_ns)
             return false;
         range->last_ns = event->timestamp_ns;
@@ -275,10 +294,11 @@ void ct_range_count(struct ct_range *range, struct ct_range_reader *reader, uint
     size_t count;
     for (uint64_t at = first; good && at < end; at += count) {
         uint64_t left = end - at;
-        count = ct_index_read(&reader->index, at, reader->events, left < BATCH ? (size_t)left : BATCH);
+        struct atf_index_event *events = reader->events + (reader->source->kept ? at - first : 0);
+        count = ct_index_read(&reader->index, at, events, left < BATCH ? (size_t)left : BATCH);
         if (at == first && count)
-            range->first_ns = reader->events[0].timestamp_ns;
-        good = count && count_batch(range, reader, at, count, &known);
+            range->first_ns = events[0].timestamp_ns;
+        good = count && count_batch(range, reader, events, at, count, &known);
     }
     range->events = end - first;
     range->plain = good;
@@ -292,6 +312,7 @@ static void clear_tally(struct ct_tally *tally) {
     *tally = (struct ct_tally){.key = tally->key,
                                .known = tally->known,
                                .entry_only = tally->entry_only,
+                               .user = tally->user,
                                .part_number = tally->part_number,
                                .times = tally->times,
                                .spread = tally->spread};
@@ -300,7 +321,7 @@ static void clear_tally(struct ct_tally *tally) {
 void ct_range_clear(struct ct_range *range) {
     for (size_t i = 0; i < range->touched_count; i++)
         clear_tally(range->touched[i]);
-    range->touched_count = range->part_count = range->end_count = range->used = 0;
+    range->touched_count = range->part_count = range->end_count = range->used = range->self_count = 0;
     range->open = range->first_ns = range->last_ns = range->begin_ns = range->passed_ns = 0;
     range->events = range->calls = range->exceptions = range->skipped_ns = 0;
     range->off = (struct ct_off){{0}};
@@ -313,6 +334,7 @@ void ct_range_free(struct ct_range *range) {
     free(range->end_functions);
     free(range->parts);
     free(range->touched);
+    free(range->selves);
     free(range->stack);
     free(range->known);
     *range = (struct ct_range){0};

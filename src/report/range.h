@@ -16,6 +16,7 @@
 #ifndef CT_REPORT_RANGE_H
 #define CT_REPORT_RANGE_H
 
+#include "report/scan.h"
 #include "report/fits.h"
 #include "report/tally.h"
 #include "trace/reader.h"
@@ -30,18 +31,31 @@ struct ct_range_source {
     const struct ct_fits *fits; /* NULL: all calls */
     uint64_t to_ns;             /* events from this time on are not plain; 0: no limit */
     enum ct_report_spread spread;
+    /* For readers that do not count, but walk through the events themselves afterwards: the most events of a range. The
+     * reader keeps them, the range has their self times, and the tallies say no more than which functions are called.
+     * 0: ranges are counted. */
+    size_t kept;
 };
 
 /* Reads ranges, the earlier ones first. */
 struct ct_range_reader {
     const struct ct_range_source *source;
-    struct ct_index index;       /* of its own: readers must not wait for each other */
-    struct ct_timeline timeline; /* only goes forward */
-    struct atf_index_event *events;
+    struct ct_index index;          /* of its own: readers must not wait for each other */
+    struct ct_timeline timeline;    /* only goes forward */
+    struct atf_index_event *events; /* `kept`: all of the range */
 };
 
 int ct_range_reader_open(struct ct_range_reader *reader, const struct ct_range_source *source);
 void ct_range_reader_close(struct ct_range_reader *reader);
+
+/* Where a range is: one with a gap in front of its events is read by the owner of the frames. */
+struct ct_range_piece {
+    uint64_t first, end;
+    bool gap;
+};
+/* Divides events into ranges of up to `size` events, at ends of blocks where it can; malloc'ed. False: no memory. */
+bool ct_range_cut(struct ct_range_piece **pieces, size_t *count, const struct ct_range_source *source, uint64_t first,
+                  uint64_t end, uint64_t size);
 
 /* The end of a call from before the range. */
 struct ct_range_end {
@@ -49,6 +63,7 @@ struct ct_range_end {
     uint64_t self_ns; /* time in which it was the running call, in this range */
     struct ct_off off_self;
     size_t parts; /* number of parts before the end */
+    size_t self;  /* its place in `selves` */
 };
 
 /* A call: `tally` is NULL where it does not fit. */
@@ -81,6 +96,9 @@ struct ct_range {
     size_t part_count, part_room;
     struct ct_tally **touched; /* the tallies that count something */
     size_t touched_count, touched_room;
+    /* `kept`: self time of each call that ends, in order; of those from before only the part in the range */
+    uint64_t *selves;
+    size_t self_count, self_room;
     /* stack[0]: time of the calls from before, since the last end of one; the others are open at the range's end */
     struct ct_range_call *stack;
     size_t used, stack_room; /* `used` without the first */
@@ -97,6 +115,21 @@ struct ct_range {
 
 /* Counts the events from `first` to `end`. */
 void ct_range_count(struct ct_range *range, struct ct_range_reader *reader, uint64_t first, uint64_t end);
+/* The tally of a function that is called in the range. */
+struct ct_tally *ct_range_tally(struct ct_range *range, const struct ct_range_source *source, uint64_t function);
+
+/* True when the range continues exactly where the frames are, which have what is before `scan->next`. */
+bool ct_range_continues(const struct ct_range *range, const struct ct_frames *frames, const struct ct_scan *scan);
+struct ct_range_taker {
+    /* A call from before the range ends: closes its frame. */
+    void (*end)(void *arg, const struct ct_range_end *end);
+    /* A call of the range is open at its end, and has this frame. */
+    void (*open)(void *arg, const struct ct_range_call *call, struct ct_frame *frame);
+    void *arg;
+};
+/* Does to the frames what the events of the range would do, and moves the scan to its end. False: no memory. */
+bool ct_range_take(const struct ct_range *range, struct ct_frames *frames, struct ct_scan *scan,
+                   const struct ct_range_taker *taker);
 /* Forgets what was counted, and keeps the memory. */
 void ct_range_clear(struct ct_range *range);
 void ct_range_free(struct ct_range *range);

@@ -4,16 +4,9 @@
  * A lock for each thread's ranges, and one for the crew, which is taken first. Slots are reused in turn: that of a
  * range is free when the owner has finished the range `slot_count` before it. */
 #include "report/ranges.h"
-#include "base/grow.h"
 #include <stdlib.h>
 
 enum { EXTRA_SLOTS = 1 }; /* besides one for each worker */
-
-/* Where a range is: one with a gap in front of its events is for the owner alone. */
-struct piece {
-    uint64_t first, end;
-    bool gap;
-};
 
 struct slot {
     struct ct_range range;
@@ -26,8 +19,8 @@ struct ct_ranges {
     struct ct_range_reader reader; /* the owner's */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct piece *pieces;
-    size_t count, room;
+    struct ct_range_piece *pieces;
+    size_t count;
     size_t next;  /* the first that nobody has taken */
     size_t owned; /* the first that the owner has not finished */
     struct slot *slots;
@@ -45,7 +38,7 @@ static size_t take_range(struct ct_ranges *r) {
 
 static void count_range(struct ct_ranges *r, struct ct_range_reader *reader, size_t number) {
     struct slot *slot = &r->slots[number % r->slot_count];
-    const struct piece *piece = &r->pieces[number];
+    const struct ct_range_piece *piece = &r->pieces[number];
     ct_range_clear(&slot->range);
     if (piece->gap || !reader->events) {
         slot->range.first = piece->first;
@@ -148,31 +141,6 @@ static void post(struct ct_crew *crew, struct ct_ranges *ranges) {
 
 /* ---- the owner ---- */
 
-static bool add_piece(struct ct_ranges *r, uint64_t first, uint64_t end, bool gap) {
-    if (!ct_grow(&r->pieces, &r->room, r->count, sizeof *r->pieces, 64))
-        return false;
-    r->pieces[r->count++] = (struct piece){first, end, gap};
-    return true;
-}
-
-/* Divides the thread into ranges. The event after a gap is one of its own: only its owner knows what a gap does. */
-static bool cut_pieces(struct ct_ranges *r, uint64_t first, uint64_t end, uint64_t size) {
-    const struct ct_thread_facts *facts = &r->source.facts->threads[r->source.thread];
-    size_t gap = 0;
-    while (first < end) {
-        while (gap < facts->gap_count && facts->gaps[gap].at < first)
-            gap++;
-        bool here = gap < facts->gap_count && facts->gaps[gap].at == first;
-        uint64_t stop = here ? first + 1 : end - first > size ? first + size : end;
-        if (!here && gap < facts->gap_count && facts->gaps[gap].at < stop)
-            stop = facts->gaps[gap].at;
-        if (!add_piece(r, first, stop, here))
-            return false;
-        first = stop;
-    }
-    return true;
-}
-
 int ct_ranges_open(struct ct_ranges **out, const struct ct_range_source *source, struct ct_crew *crew, uint64_t first,
                    uint64_t end, uint64_t size) {
     struct ct_ranges *r = *out = calloc(1, sizeof *r);
@@ -184,7 +152,7 @@ int ct_ranges_open(struct ct_ranges **out, const struct ct_range_source *source,
     r->slots = calloc(r->slot_count, sizeof *r->slots);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->changed, NULL);
-    int status = r->slots && cut_pieces(r, first, end, size) ? 0 : CT_ERR_NO_MEMORY;
+    int status = r->slots && ct_range_cut(&r->pieces, &r->count, &r->source, first, end, size) ? 0 : CT_ERR_NO_MEMORY;
     if (!status)
         status = ct_range_reader_open(&r->reader, &r->source);
     if (status) {

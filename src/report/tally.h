@@ -23,6 +23,7 @@ struct ct_tally {
     struct ct_open_time open_time;
     bool known; /* entry_only has been looked up */
     bool entry_only;
+    void *user;           /* the reader's own */
     uint64_t part_number; /* of range.c: the last part of a range in which it has ended, and where that is */
     size_t part;
     struct ct_histogram times;
