@@ -24,9 +24,17 @@ logs=
 processes=$((2 * $(nproc))) # many tests wait for the most part
 jobs= # of ninja, when it does not have the machine for itself
 only= # of `build`: a suite, and perhaps names of tests
+objects= # of `build`: --objects, what that suite does not need is compiled as well, but not linked
 # Tests of code of ours that has several threads. What writes to shared memory as a target does races by intention.
 threaded="drain_crew export export_ranges overload pack_pool packed_trace query_rows query_sql report_functions
     report_ranges target_plan trace_ahead trace_writer view_levels windows"
+
+# A python3 that is a script, which looks for the true one (pyenv), takes ten times as long to start. Tests start
+# hundreds.
+python=$(python3 -c 'import sys; print(sys.executable)')
+if [ -x "$python" ] && [ "$python" != "$(command -v python3)" ]; then
+    PATH=$(dirname "$python"):$PATH
+fi
 
 # check NAME COMMAND...: one result. Its output is shown only when it fails, or ends with 77: it was skipped.
 check() {
@@ -65,11 +73,16 @@ build() {
     }
     rm -f "$dir.log"
     # shellcheck disable=SC2046,SC2086
-    ninja --quiet $jobs -C "$dir" $([ -z "$only" ] || scripts/suite_targets.py "$dir" $only)
+    ninja --quiet $jobs -C "$dir" $([ -z "$only" ] || scripts/suite_targets.py $objects "$dir" $only)
 }
 
+# Warnings are for all that is compiled. With --long all is linked, too.
 build_clang() {
-    build build-clang clang clang++ -Ddebug=false
+    if [ -n "$long" ]; then
+        build build-clang clang clang++ -Ddebug=false
+    else
+        objects=--objects only=unit build build-clang clang clang++ -Ddebug=false
+    fi
 }
 
 # Sanitizers make gcc warn of what is not so; the other builds have seen the true warnings. Without an optimiser they
@@ -114,6 +127,10 @@ run_again() {
 # of them wait.
 # Builds are last: they use all processors when the suite has ended.
 others() {
+    check "layers" scripts/check-layers.sh
+    check "licence lines, 120 columns" scripts/check_sources.py
+    check "format" scripts/format.sh --check
+    check "shell scripts" scripts/check-shell.sh
     check "hostile targets, guided by coverage" scripts/fuzz-hostile.sh 10
     if check "build with clang" build_clang; then
         suite "clang, unit suite" build-clang --suite unit
@@ -155,16 +172,12 @@ $(sed 1d "$1")"
 
 if [ "${1:-}" = --others ]; then
     [ "${2:-}" != --long ] || long=yes
-    jobs=-j$(nproc) processes=$(nproc)
+    jobs=-j$(nproc) processes=$(($(nproc) + 1))
     others
     printf '%s %s %s%s\n' "$passed" "$failed" "$skipped" "$logs" >build/other-results.txt
     exit
 fi
 rm -f "$summary"
-check "layers" scripts/check-layers.sh
-check "licence lines, 120 columns" scripts/check_sources.py
-check "format" scripts/format.sh --check
-check "shell scripts" scripts/check-shell.sh
 if check "build with gcc" build build gcc g++; then
     rm -f build/other-results.txt
     nice scripts/run-tests.sh --others ${long:+--long} >build/other-output.txt 2>&1 &

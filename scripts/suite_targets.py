@@ -4,6 +4,7 @@
 
 usage: suite_targets.py BUILD-DIRECTORY SUITE          all tests of a suite
        suite_targets.py BUILD-DIRECTORY SUITE NAME...  these alone
+       suite_targets.py --objects BUILD-DIRECTORY SUITE  and every object file of the build
 """
 
 import json
@@ -16,7 +17,14 @@ def introspect(directory, what):
     return json.loads(subprocess.check_output(["meson", "introspect", directory, what]))
 
 
-def main(directory, suite, *names):
+def object_files(directory):
+    with open(os.path.join(directory, "compile_commands.json"), encoding="utf-8") as file:
+        return {command["output"] for command in json.load(file)}
+
+
+def main(*words):
+    objects = words[0] == "--objects"
+    directory, suite, *names = words[1:] if objects else words
     needed = set()
     for test in introspect(directory, "--tests"):
         wanted = not names or test["name"] in names
@@ -26,6 +34,8 @@ def main(directory, suite, *names):
     for target in introspect(directory, "--targets"):
         if target["id"] in needed:
             files.update(os.path.relpath(path, os.path.realpath(directory)) for path in target["filename"])
+    if files and objects:
+        files |= object_files(directory)
     print("\n".join(sorted(files)))
     return 0 if files else 1
 
