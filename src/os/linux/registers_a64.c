@@ -128,6 +128,7 @@ long ct_registers_write(int tid, const struct ct_registers *r) {
 int ct_seize_read_registers(struct seize_thread *thread) {
     long result = ct_registers_read(thread->tid, &thread->regs);
     uint64_t pc = ct_registers_pc(&thread->regs);
+    thread->repeats &= pc == ct_registers_pc(&thread->original); /* one that was moved begins elsewhere */
     if (!failed(result) && ct_interrupted_undo(thread, ct_registers_as_a64(&thread->regs))) {
         result = regset(PTRACE_SETREGSET, thread->tid, NT_PRSTATUS, &thread->regs, REGISTERS_SIZE);
         thread->repeats = ct_registers_pc(&thread->regs) != pc;
