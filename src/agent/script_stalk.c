@@ -297,12 +297,12 @@ static int follow_self(struct ct_script_stalk *s) {
     return status;
 }
 
-/* Called at the end of a callback: the thread was to go on at `to`, and goes where this says. */
+/* Called at the end of a callback: the thread was to go on at `to`, and goes where this says. It stays busy until it
+ * begins: let go before, its Stalker could be gone when it comes there. */
 static uint64_t go_through(struct ct_block *b, uint64_t to) {
     struct stalk_thread *t = (struct stalk_thread *)b->goes_through;
     b->goes_through = 0;
     t->begin = to;
-    t->area->busy = 0;
     return ct_stalk_way_in(t);
 }
 

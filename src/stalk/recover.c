@@ -66,6 +66,7 @@ static bool resolve_entry(struct stalk_thread *t, struct stalk_regs *r) {
         r->pc = t->begin;
         return true;
     case CT_REASON_END:
+        ct_recover_redirected(t, r);
         ct_stalk_area_back(t);
         r->pc = t->begin;
         return false;

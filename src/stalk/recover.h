@@ -22,6 +22,8 @@ void ct_recover_saved(const struct stalk_thread *t, struct stalk_regs *r, enum s
 /* The call of a clone stub (link_<isa>.c), which the kernel may restart: returns its original address; 0: pc is
  * none. */
 uint64_t ct_recover_cloning_call(uint64_t pc);
+/* The thread was moved to the way out and has not run since: its registers become those that it had. */
+void ct_recover_redirected(const struct stalk_thread *t, struct stalk_regs *r);
 /* The registers are the program's now, if `place` is STALK_CLEAN. */
 void ct_recover_done(const struct stalk_thread *t, struct stalk_regs *r, enum stalk_place place);
 

@@ -206,6 +206,11 @@ uint64_t ct_recover_cloning_call(uint64_t pc) {
     return next - 4;
 }
 
+/* Its x18 is in the area, wherever it was: the program's where native code begins or ends. */
+void ct_recover_redirected(const struct stalk_thread *t, struct stalk_regs *r) {
+    r->gpr[X18] = t->area->gpr[X18];
+}
+
 void ct_recover_done(const struct stalk_thread *t, struct stalk_regs *r, enum stalk_place place) {
     if (place == STALK_CLEAN && r->gpr[X18] == (uint64_t)t->area)
         r->gpr[X18] = t->area->gpr[X18];

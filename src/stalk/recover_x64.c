@@ -238,6 +238,10 @@ void ct_recover_saved(const struct stalk_thread *t, struct stalk_regs *r, enum s
             r->gpr[i] = t->area->gpr[i];
 }
 
+void ct_recover_redirected(const struct stalk_thread *t, struct stalk_regs *r) {
+    (void)t, (void)r; /* it has all its registers */
+}
+
 void ct_recover_done(const struct stalk_thread *t, struct stalk_regs *r, enum stalk_place place) {
     (void)t, (void)r, (void)place;
 }
