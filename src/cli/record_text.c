@@ -159,11 +159,22 @@ static size_t read_of(int pid, const char *file, char *bytes, size_t size) {
     return n;
 }
 
+/* Programs that set their title (setproctitle) fill the rest of their arguments' memory with zeros, which would be many
+ * empty words. One empty word at the end may be an argument. */
+static size_t without_padding(const char *words, size_t n) {
+    if (n < 3 || words[n - 1] || words[n - 2] || words[n - 3])
+        return n;
+    while (n && !words[n - 1])
+        n--;
+    return n;
+}
+
 void ct_record_command_line_of(char *text, size_t size, int pid) {
     static char words[65536];
     struct text t = {text, size, 0};
     size_t n = read_of(pid, "cmdline", words, sizeof words);
     *text = 0;
+    n = without_padding(words, n);
     for (const char *word = words; word < words + n; word += strlen(word) + 1)
         add_word(&t, word);
 }

@@ -156,8 +156,10 @@ static void read_command_line(struct ct_recording *r) {
     ssize_t n = fd < 0 ? 0 : read(fd, r->command_line, sizeof r->command_line - 1);
     if (fd >= 0)
         close(fd);
+    while (n > 0 && !r->command_line[n - 1]) /* the end of the last word, and what setproctitle leaves */
+        n--;
     r->command_line[n > 0 ? n : 0] = 0;
-    for (ssize_t i = 0; i + 1 < n; i++)
+    for (ssize_t i = 0; i < n; i++)
         if (!r->command_line[i])
             r->command_line[i] = ' ';
 }

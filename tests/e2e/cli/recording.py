@@ -184,6 +184,28 @@ class Recording(InDirectory, unittest.TestCase):
                 self.assertGreater(self.manifest()["events"]["written"], 0)
             self.assertIsNone(target.poll())
 
+    def test_attach_to_a_program_that_sets_its_title(self):
+        """As setproctitle does: the rest of the arguments' memory is zero. That is no list of empty arguments."""
+        title = """if True:
+            import time
+            begin, end = map(int, open("/proc/self/stat").read().rsplit(")", 1)[1].split()[45:47])
+            with open("/proc/self/mem", "r+b", 0) as memory:
+                memory.seek(begin)
+                memory.write(b"a title".ljust(end - begin, bytes(1)))
+            time.sleep(100)"""
+        with driver.target(sys.executable, "-c", title) as target:
+            words = b""
+            while not words.startswith(b"a title\0\0"):
+                self.assertIsNone(target.poll())
+                with open(f"/proc/{target.pid}/cmdline", "rb") as file:
+                    words = file.read()
+            started = Started("attach", str(target.pid))
+            started.until("recording")
+            started.process.send_signal(signal.SIGINT)
+            code, _, err = started.end()
+            self.assertEqual(code, 0, err)
+            self.assertEqual(self.manifest()["command_line"], "'a title'")
+
     def test_attached_process_ends(self):
         with driver.target("sleep", "100") as target:
             self.until_asleep(target.pid)
