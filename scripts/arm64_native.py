@@ -5,9 +5,8 @@
 usage: arm64_native.py [--directory DIRECTORY] [TARGET...]   `make TARGET...` there, of the last commit; default: tool
 
 The Debian is made once (build-arm64/native). Its programs run in namespaces where the kernel knows the emulator (Linux
-6.7 or newer), so nothing of this machine changes. It needs root and the network. Installing packages takes some ten
-minutes, and the command line tool some twenty on a quiet machine: compilers are emulated too. There is no ptrace, so
-tests of recordings run in the guest (arm64_guest.py).
+6.7 or newer), so nothing of this machine changes. It needs root and the network. Compilers are emulated too: it takes
+hours. There is no ptrace, so tests of recordings run in the guest (arm64_guest.py).
 """
 
 import argparse
