@@ -216,11 +216,13 @@ static uint64_t now_s(void) {
     return (uint64_t)now.tv_sec;
 }
 
-/* Returns when a signal comes, or the time is over. */
-static int serve(const struct options *o, const struct named *n, const struct ct_view_keep *keep, int browser) {
+/* Returns when a signal comes, or the time is over. `browser`: a process of `user`, whose command line all can read. */
+static int serve(const struct options *o, const struct named *n, const struct ct_view_keep *keep, int browser,
+                 uid_t user) {
     struct ct_view *view;
-    char error[1024] = "", token[CT_HTTP_TOKEN + 1], name[CT_HTTP_TOKEN + 1], cookie[32], address[128];
-    if (!ct_http_make_token(token) || !ct_http_make_token(name))
+    char error[1024] = "", token[CT_HTTP_TOKEN + 1], name[CT_HTTP_TOKEN + 1], once[CT_HTTP_TOKEN + 1], cookie[32],
+         address[128];
+    if (!ct_http_make_token(token) || !ct_http_make_token(name) || !ct_http_make_token(once))
         return ct_message_fail(CT_ERR_SYSTEM, NULL);
     snprintf(cookie, sizeof cookie, "contrail_%.8s", name);
     ct_signals_install(false);
@@ -231,13 +233,15 @@ static int serve(const struct options *o, const struct named *n, const struct ct
                                                         .port = (uint16_t)o->port,
                                                         .token = token,
                                                         .cookie = cookie,
+                                                        .once = browser >= 0 ? once : NULL,
+                                                        .once_uid = user,
                                                         .keep = keep},
                               error, sizeof error);
     if (status)
         return explain(status, error, o);
-    int length = snprintf(address, sizeof address, "http://127.0.0.1:%u/?token=%s", ct_view_port(view), token);
-    printf("%s\n", address);
+    printf("http://127.0.0.1:%u/?token=%s\n", ct_view_port(view), token);
     fflush(stdout);
+    int length = snprintf(address, sizeof address, "http://127.0.0.1:%u/?token=%s", ct_view_port(view), once);
     if (browser >= 0)
         (void)!write(browser, address, (size_t)length);
     uint64_t end = o->timeout ? now_s() + (o->timeout + 999999999) / 1000000000 : UINT64_MAX;
@@ -256,8 +260,9 @@ static int run(const struct options *o, const struct ct_operands *operands) {
         struct ct_view_keeper *keeper =
             rights.user != geteuid() && rights.search ? ct_view_keeper_start(n.paths, n.count) : NULL;
         int browser = o->no_open ? -1 : prepare_browser();
+        uid_t user = geteuid();
         ct_rights_drop(&rights, true);
-        code = serve(o, &n, ct_view_keeper_keep(keeper), browser);
+        code = serve(o, &n, ct_view_keeper_keep(keeper), browser, user);
         if (browser >= 0)
             close(browser);
         ct_view_keeper_end(keeper);

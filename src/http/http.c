@@ -3,12 +3,14 @@
  * TLS and a dozen libraries with it, and most commands run without a server. */
 #include "http/http.h"
 #include "base/grow.h"
+#include "http/peer.h"
 #include <arpa/inet.h>
 #include <contrail/status.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,7 @@ enum { IDLE_SECONDS = 120, MOST_CONNECTIONS = 64 };
 /* Functions of the library. */
 #define FUNCTIONS(X)                                                                                                   \
     X(MHD_lookup_connection_value)                                                                                     \
+    X(MHD_get_connection_info)                                                                                         \
     X(MHD_create_response_from_buffer)                                                                                 \
     X(MHD_create_response_from_callback)                                                                               \
     X(MHD_add_response_header)                                                                                         \
@@ -51,6 +54,7 @@ struct ct_http {
     struct ct_http_options options;
     struct MHD_Daemon *daemon;
     _Atomic uint16_t port;
+    _Atomic bool opened; /* the token that is good once was used */
 };
 
 /* A request whose body comes in pieces. */
@@ -113,7 +117,18 @@ static bool has_cookie(const struct ct_http *h, struct MHD_Connection *connectio
     return value && is_token(value, h->options.token);
 }
 
-static bool has_token(const struct ct_http *h, struct MHD_Connection *connection, const char *path) {
+/* The first request with it, and of the right user: other users of the machine can read it from a command line. */
+static bool is_once(struct ct_http *h, struct MHD_Connection *connection, const char *said) {
+    uid_t uid;
+    if (!h->options.once || !is_token(said, h->options.once))
+        return false;
+    const union MHD_ConnectionInfo *info =
+        library.MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    return info && info->client_addr && ct_http_peer(info->client_addr, h->port, &uid) && uid == h->options.once_uid &&
+           !atomic_exchange(&h->opened, true);
+}
+
+static bool has_token(struct ct_http *h, struct MHD_Connection *connection, const char *path) {
     const char *header = library.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
     const char *said = library.MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "token");
     if (!h->options.token)
@@ -122,7 +137,8 @@ static bool has_token(const struct ct_http *h, struct MHD_Connection *connection
         return is_token(header + 7, h->options.token);
     if (h->options.cookie && has_cookie(h, connection))
         return true;
-    return said && is_token(said, h->options.token) && (!h->options.cookie || !strcmp(path, "/"));
+    return said && (!h->options.cookie || !strcmp(path, "/")) &&
+           (is_token(said, h->options.token) || is_once(h, connection, said));
 }
 
 /* ---- answers ---- */
@@ -183,7 +199,8 @@ static void add_page_headers(const struct ct_http *h, struct MHD_Connection *con
     (void)library.MHD_add_response_header(response, "Content-Security-Policy", PAGE_POLICY);
     (void)library.MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
     (void)library.MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
-    if (!said || !h->options.token || !is_token(said, h->options.token))
+    if (!said || !h->options.token ||
+        !(is_token(said, h->options.token) || (h->options.once && is_token(said, h->options.once))))
         return;
     snprintf(cookie, sizeof cookie, "%s=%s; HttpOnly; SameSite=Strict; Path=/", h->options.cookie, h->options.token);
     (void)library.MHD_add_response_header(response, "Set-Cookie", cookie);
@@ -226,7 +243,7 @@ static bool has_path(const struct ct_http *h, const char *path) {
 }
 
 /* 0, or the status with which the request is refused, after its answer. */
-static unsigned check(const struct ct_http *h, struct MHD_Connection *connection, const char *path, const char **why) {
+static unsigned check(struct ct_http *h, struct MHD_Connection *connection, const char *path, const char **why) {
     const char *host = library.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
     const char *origin = library.MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin");
     if (!is_our_name(h, host) || !is_our_origin(h, origin, host) || !is_our_page(h, connection, path)) {

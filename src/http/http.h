@@ -6,13 +6,15 @@
  * and when it has the token. Each connection has a thread.
  *
  * With `cookie` it serves pages: GET /?token=TOKEN sets a cookie, which all other requests need (or the header
- * Authorization); Host may have any port, as through `ssh -L`; and pages may load nothing that is not ours. */
+ * Authorization); Host may have any port, as through `ssh -L`; and pages may load nothing that is not ours. `once` is
+ * another token for that one request, for command lines, which everybody reads. */
 #ifndef CT_HTTP_HTTP_H
 #define CT_HTTP_HTTP_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum { CT_HTTP_TOKEN = 32, CT_HTTP_TEXT = 128 };
 
@@ -54,7 +56,9 @@ struct ct_http_options {
     const char *token;        /* what requests must have; NULL: any request of this machine will do */
     const char *const *paths; /* NULL-terminated; others are not found. NULL: `answer` knows */
     const char *cookie;       /* its name; NULL: programs ask, and no pages */
-    size_t most_bytes;        /* of a body */
+    const char *once;         /* with `cookie`: a token that is good once, for a process of this user; NULL: none */
+    uid_t once_uid;
+    size_t most_bytes;                                                                               /* of a body */
     void (*answer)(void *arg, const struct ct_http_request *request, struct ct_http_answer *answer); /* any thread */
     void *arg;
 };

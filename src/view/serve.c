@@ -195,6 +195,8 @@ int ct_view_open(struct ct_view **out, const struct ct_view_options *options, ch
         status = ct_http_open(&view->http, &(struct ct_http_options){.port = options->port,
                                                                      .token = options->token,
                                                                      .cookie = options->cookie,
+                                                                     .once = options->once,
+                                                                     .once_uid = options->once_uid,
                                                                      .most_bytes = MOST_BYTES,
                                                                      .answer = answer,
                                                                      .arg = view});

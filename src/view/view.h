@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum { CT_VIEW_TRACES = 8 };
 
@@ -27,7 +28,9 @@ struct ct_view_options {
     const char *const *directories; /* further places of binaries and debug files; NULL: none */
     uint16_t port;                  /* 0: any that is free */
     const char *token;
-    const char *cookie;              /* a name that other servers of this machine do not have */
+    const char *cookie; /* a name that other servers of this machine do not have */
+    const char *once;   /* opens the page once, for a process of this user (http/http.h); NULL: none */
+    uid_t once_uid;
     unsigned jobs;                   /* processors for levels; 0: all */
     const struct ct_view_keep *keep; /* lives as long as the server; NULL: none */
 };

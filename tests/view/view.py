@@ -457,7 +457,8 @@ def levels_are_kept(contrail, traces):
 
 @check
 def opens_the_browser(contrail, traces):
-    """xdg-open gets the address with its token; a sentence says why when nothing is opened."""
+    """xdg-open gets an address whose token is good once, and for its user alone: all can read its command line. A
+    sentence says why when nothing is opened."""
     with tempfile.TemporaryDirectory() as directory:
         place = pathlib.Path(directory)
         opener = place / "xdg-open"
@@ -470,7 +471,20 @@ def opens_the_browser(contrail, traces):
             end = time.monotonic() + PATIENCE
             while not (place / "opened").exists() and time.monotonic() < end:
                 time.sleep(0.02)
-            assert (place / "opened").read_text() == served.address + "\n" and served.token in served.address
+            opened = (place / "opened").read_text().strip()
+            path = opened[opened.index("/?"):]
+            assert opened.startswith(served.address.split("?")[0] + "?token=") and served.token not in opened
+            if os.getuid() == 0:
+                code = ("import encodings.idna, os, sys, urllib.request; os.setgid(65534); os.setuid(65534); "
+                        "urllib.request.urlopen(sys.argv[1])")
+                stranger = subprocess.run([sys.executable, "-c", code, opened], stderr=subprocess.PIPE, text=True,
+                                          check=False)
+                assert "401" in stranger.stderr, stranger.stderr
+            assert served.request(path.replace("/?", "/api/traces?"), token=False)[0] == 401
+            status, headers, _ = served.request(path, token=False)
+            assert status == 200 and served.token in headers["Set-Cookie"]
+            assert served.request(path, token=False)[0] == 401
+            assert served.request(path, token=False, Cookie=headers["Set-Cookie"].split(";")[0])[0] == 200
         (place / "opened").unlink()
         for environment, words in (({"PATH": "/nothing", "DISPLAY": ":7"}, "xdg-open is not in PATH"),
                                    ({"PATH": directory}, "there is no display")):
