@@ -26,8 +26,8 @@ jobs= # of ninja, when it does not have the machine for itself
 only= # of `build`: a suite, and perhaps names of tests
 objects= # of `build`: --objects, what that suite does not need is compiled as well, but not linked
 # Tests of code of ours that has several threads. What writes to shared memory as a target does races by intention.
-threaded="drain_crew export export_ranges overload pack_pool packed_trace query_rows query_sql report_functions
-    report_ranges target_plan trace_ahead trace_writer view_levels windows"
+threaded="drain_crew export export_ranges overload pack_pool packed_trace query_sql report_functions report_graph
+    report_ranges ticker trace_ahead trace_writer windows"
 
 # A python3 that is a script, which looks for the true one (pyenv), takes ten times as long to start. Tests start
 # hundreds.
