@@ -61,11 +61,12 @@ static struct ct_drain_thread *thread_of(struct ct_drain *d, int tid) {
     return found;
 }
 
-static void hand_out_signals(struct ct_drain *d, struct ct_drain_signals *from) {
+/* `pass`: the last one that may have begun before the signals came. */
+static void hand_out_signals(struct ct_drain *d, struct ct_drain_signals *from, uint64_t pass) {
     struct ct_drain_signals strays = {0};
     for (struct ct_drain_signal *s; (s = take_first(from));) {
         struct ct_drain_thread *t = thread_of(d, s->record.tid);
-        s->pass = d->pass;
+        s->pass = pass;
         append_signal(t ? &t->waiting : &strays, s);
     }
     while (strays.first)
@@ -74,7 +75,7 @@ static void hand_out_signals(struct ct_drain *d, struct ct_drain_signals *from) 
 
 /* Moves queued signals to their threads. Strays are tried again once per pass. They are counted as queued until that is
  * done: a hand that sees none in the queue sees those of its thread. */
-static void take_queue(struct ct_drain *d) {
+static void take_queue(struct ct_drain *d, uint64_t pass) {
     if (!__atomic_load_n(&d->signal_count, __ATOMIC_ACQUIRE))
         return;
     pthread_mutex_lock(&d->mutex);
@@ -82,7 +83,7 @@ static void take_queue(struct ct_drain *d) {
     size_t count = d->signal_count;
     d->signals.first = NULL;
     pthread_mutex_unlock(&d->mutex);
-    hand_out_signals(d, &all);
+    hand_out_signals(d, &all, pass);
     __atomic_fetch_sub(&d->signal_count, count, __ATOMIC_RELEASE);
 }
 
@@ -174,7 +175,7 @@ static void place_signal(struct ct_drain *d, struct ct_drain_thread *t) {
 
 /* Places what is older than the events; returns how many of these come first. */
 static size_t place_before(struct ct_drain *d, struct ct_drain_thread *t, const struct ct_event *events, size_t count) {
-    take_queue(d);
+    take_queue(d, d->pass + 1); /* ct_drain_put_signals ends this pass, which has listed its chunks already */
     while (t->waiting.first) {
         uint64_t counter = t->waiting.first->record.counter;
         size_t older = 0;
@@ -206,11 +207,11 @@ static uint64_t whole_passes(const struct ct_drain *d, const struct ct_drain_thr
 
 void ct_drain_put_signals(struct ct_drain *d, bool all) {
     d->pass++;
-    take_queue(d);
+    take_queue(d, d->pass);
     if (d->strays.first) {
         struct ct_drain_signals strays = d->strays;
         d->strays.first = NULL;
-        hand_out_signals(d, &strays);
+        hand_out_signals(d, &strays, d->pass);
     }
     for (struct ct_drain_thread *t = d->threads; t; t = t->next)
         while (t->waiting.first && t->writer && (all || whole_passes(d, t) >= PASSES))

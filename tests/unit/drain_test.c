@@ -154,6 +154,55 @@ static void test_signal_in_cut_passes(void **state) {
     free(e);
 }
 
+enum { FIRST = 3000000, SECOND, BEFORE_SIGNAL = 20 };
+
+/* Thread 1 is quick: while a pass takes an event of thread 0, it fills a chunk and begins the next one. */
+static uint64_t fill_meanwhile(void *arg, uint32_t hook) {
+    uint32_t *seen = arg, capacity = lane_capacity(&f);
+    if (hook == FIRST && *seen == 0) {
+        put_events(5, 5, capacity, 5);
+        set_state(5, CT_CHUNK_FULL, 0);
+        add_chunk(6, 1, 2, CT_CHUNK_ACTIVE);
+        put_events(6, 0, BEFORE_SIGNAL, capacity);
+        struct ct_signal_record record = {.tid = f.lane.threads[1].tid, .signal = SIGSEGV, .counter = stamp++};
+        assert_int_equal(ct_drain_signal(&f.drain, &record), 0);
+        put_event(1, 1, SECOND, CT_EVENT_ENTRY);
+    } else if (hook == SECOND && *seen == 1) {
+        put_events(6, BEFORE_SIGNAL, capacity, capacity + BEFORE_SIGNAL);
+        set_state(6, CT_CHUNK_FULL, 0);
+        add_chunk(7, 1, 3, CT_CHUNK_ACTIVE);
+        put_events(7, 0, 5, 2 * capacity);
+    }
+    *seen += hook >= FIRST;
+    return hook + 1;
+}
+
+/* A signal that comes during a pass: that pass may have missed a chunk, and the next one another. */
+static void test_signal_during_a_pass(void **state) {
+    (void)state;
+    uint32_t seen = 0, capacity = lane_capacity(&f);
+    size_t n;
+    for (uint32_t slot = 0; slot < 3; slot++)
+        add_thread(slot, 1);
+    add_chunk(1, 0, 1, CT_CHUNK_ACTIVE);
+    add_chunk(5, 1, 1, CT_CHUNK_ACTIVE);
+    add_chunk(9, 2, 1, CT_CHUNK_ACTIVE);
+    put_event(1, 0, FIRST, CT_EVENT_ENTRY);
+    put_events(5, 0, 5, 0);
+    put_events(9, 0, 1, 0); /* its pass finds the signal in the queue */
+    lane_prepare_drain(&f);
+    f.drain.resolve = fill_meanwhile;
+    f.drain.resolve_arg = &seen;
+    assert_int_equal(ct_drain_start(&f.drain), 0);
+    wait_for_word(7, CT_CHUNK_ACTIVE, 5);
+    finish();
+    struct atf_index_event *e = lane_read(&f, 2, &n);
+    assert_int_equal(n, 2 * capacity + 6);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(e[i].event_kind == ATF_EXCEPTION, i == capacity + BEFORE_SIGNAL);
+    free(e);
+}
+
 /* A thread that has gone on to its next chunk without submitting this one: a handler jumped out of the swap. */
 static void test_left_chunk(void **state) {
     (void)state;
@@ -760,6 +809,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_order_of_numbers),
         TEST(test_signal_in_cut_passes),
+        TEST(test_signal_during_a_pass),
         TEST(test_left_chunk),
         TEST(test_taken_chunks),
         TEST(test_hole_is_waited_for),
