@@ -54,25 +54,42 @@ static bool is_record(const struct ct_block *b, const struct ct_shm_detail *r) {
     return r->check == (r->stamp * (uint64_t)(int64_t)CT_DETAIL_MIX ^ tag ^ b->detail_key);
 }
 
-/* Counters do not tell calls apart that follow each other closely: some step by 40 ns. So the function must be the same
- * one; of an entry that a stub works on it may not be known yet. */
+/* Is it the record of the frame's call? Of an entry that a stub works on the function may not be known yet, and its
+ * slot is up to 7 less than the address. */
 static bool is_call_of(const struct ct_shm_detail *r, const struct ct_shadow *e) {
-    bool known = e->slot > CT_SLOT_LAST && !(e->slot & 7);
+    bool place = e->slot > CT_SLOT_LAST, function = place && !(e->slot & 7);
     return time_in(r->stamp) == entered(e) && (r->tag & CT_TAG_KIND) == CT_EVENT_CALL &&
-           (!known || r->hook == ct_shadow_number(e));
+           (!place || r->call.stack_pointer - e->slot <= 7) && (!function || r->hook == ct_shadow_number(e));
 }
 
-/* The record of the call of a frame; NULL: it is not in the chunk. `outer`: that of the frame around it, which is older
- * (of a function that calls itself both may have the same time), or an empty slot. */
-static const struct ct_shm_detail *find_record(const struct ct_block *b, uint64_t start, const struct ct_shadow *e,
-                                               const struct ct_shm_detail *outer) {
+static bool is_older(const struct ct_shm_detail *r, const struct ct_shm_detail *than) {
+    return (int32_t)(r->tag - than->tag) < 0;
+}
+
+/* The newest record of the frame's call that is older than another one; NULL: there is none. */
+static const struct ct_shm_detail *newest(const struct ct_block *b, uint64_t start, const struct ct_shadow *e,
+                                          const struct ct_shm_detail *than) {
+    const struct ct_shm_detail *found = NULL;
     for (uint64_t at = start; at + b->call_size <= start + BYTES; at += 8) {
         const struct ct_shm_detail *r = (const struct ct_shm_detail *)at;
-        bool too_old = outer && outer->check && outer->stamp == r->stamp && (int32_t)(r->tag - outer->tag) <= 0;
-        if (!too_old && is_call_of(r, e) && is_record(b, r))
-            return r;
+        if (is_call_of(r, e) && is_record(b, r) && (!than || is_older(r, than)) && (!found || is_older(found, r)))
+            found = r;
     }
-    return NULL;
+    return found;
+}
+
+/* The record of the call of a frame; NULL: it is not in the chunk. Counters do not tell calls apart that follow each
+ * other closely: some step by 40 ns, and the fast clock by 16 events. So the function and the place of the return
+ * address must be the same too. Calls that are alike in all three have ended, and are older than the frame's; or they
+ * are tail calls that lead to the function again: their frames are open above it, and they are newer. */
+static const struct ct_shm_detail *find_record(const struct ct_block *b, uint64_t start, const struct ct_shadow *e) {
+    const struct ct_shm_detail *found = newest(b, start, e, NULL);
+    for (const struct ct_shadow *inner = e + 1; found && inner < b->top && inner->slot == e->slot; inner++) {
+        bool alike = inner->stub == e->stub && entered(inner) == entered(e) && inner->data & 1;
+        const struct ct_shm_detail *older = alike ? newest(b, start, e, found) : NULL;
+        found = older ? older : found;
+    }
+    return found;
 }
 
 /* The check word is cleared first and stored last: the controller takes what has the same one before and after. */
@@ -96,8 +113,7 @@ void ct_agent_open_carry(struct ct_block *b, const struct ct_agent_old_chunk *ch
     while (b->detail_carried < room && ct_agent_open_has(b, chunk)) {
         uint32_t i = b->detail_carried;
         const struct ct_shadow *e = &b->base[i + 1];
-        const struct ct_shm_detail *outer = i ? slot_at(b, slots, i - 1) : NULL;
-        const struct ct_shm_detail *r = e->data & 1 ? find_record(b, chunk->start, e, outer) : NULL;
+        const struct ct_shm_detail *r = e->data & 1 ? find_record(b, chunk->start, e) : NULL;
         bool older = chunk->exact && entered(e) != time_in(chunk->until); /* else it may be the next chunk's first */
         if (r)
             ct_agent_open_copy(slot_at(b, slots, i), r, b->call_size);

@@ -34,21 +34,30 @@ static struct ct_shm_detail *slot(uint32_t i) {
     return (struct ct_shm_detail *)(slots.bytes + i * SIZE);
 }
 
-static void put_record(uint64_t stamp, uint32_t hook, uint32_t kind) {
+static void put_record_at(uint64_t place, uint64_t stamp, uint32_t hook, uint32_t kind) {
     struct ct_shm_detail *r = (struct ct_shm_detail *)(chunk.bytes + record_count++ * SIZE);
     r->stamp = stamp;
     r->tag = record_count * CT_TAG_STEP + kind;
     r->hook = hook;
     r->call.registers[0] = record_count;
+    r->call.stack_pointer = place;
     r->check = stamp * (uint64_t)(int64_t)CT_DETAIL_MIX ^ ((uint64_t)hook << 32 | r->tag) ^ KEY;
 }
 
+static void put_record(uint64_t stamp, uint32_t hook, uint32_t kind) {
+    put_record_at(16, stamp, hook, kind);
+}
+
 /* A call that stays open. */
-static void open_call(uint64_t stamp, uint32_t hook) {
-    put_record(stamp, hook, CT_EVENT_CALL);
+static void open_call_at(uint64_t place, uint64_t stamp, uint32_t hook) {
+    put_record_at(place, stamp, hook, CT_EVENT_CALL);
     numbers[hook] = hook;
     *block.top++ = (struct ct_shadow){
-        .slot = 16, .stub = (uint64_t)&numbers[hook] - (uint64_t)CT_AFTER_TO_NUMBER, .data = stamp | 1};
+        .slot = place, .stub = (uint64_t)&numbers[hook] - (uint64_t)CT_AFTER_TO_NUMBER, .data = stamp | 1};
+}
+
+static void open_call(uint64_t stamp, uint32_t hook) {
+    open_call_at(16, stamp, hook);
 }
 
 static void carry(uint64_t until, bool exact) {
@@ -88,6 +97,24 @@ static void test_a_function_that_calls_itself(void **state) {
         assert_carried(i, i + 1);
 }
 
+/* Calls that have ended, from the same place as those that are open, in the same moment. */
+static void test_a_function_that_is_called_again(void **state) {
+    (void)state;
+    start();
+    put_record_at(160, 1000, 1, CT_EVENT_CALL);
+    put_record_at(160, 1000, 1, CT_EVENT_RETURN);
+    open_call_at(160, 1000, 1);
+    put_record_at(80, 1000, 1, CT_EVENT_CALL);
+    put_record_at(80, 1000, 1, CT_EVENT_RETURN);
+    open_call_at(80, 1000, 1);
+    open_call_at(80, 1000, 2); /* tail calls */
+    open_call_at(80, 1000, 1);
+    open_call_at(64, 1000, 2);
+    carry(2000, true);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_carried(i, i ? i + 5 : 3);
+}
+
 /* The next chunk begins at the same time: the second call's record may be there, or the last one here. */
 static void test_at_the_end_of_a_chunk(void **state) {
     (void)state;
@@ -113,6 +140,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_functions_at_one_time),
         cmocka_unit_test(test_a_function_that_calls_itself),
+        cmocka_unit_test(test_a_function_that_is_called_again),
         cmocka_unit_test(test_at_the_end_of_a_chunk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
