@@ -90,7 +90,8 @@ static struct ct_out *out_of(struct ranges *r, struct slot *slot) {
 
 static void write_slot(struct ranges *r, struct slot *slot) {
     struct ct_export *e = r->whole->e;
-    ct_out_bytes(&e->out, slot->out.buffer, slot->out.used);
+    if (slot->out.used) /* a range may have nothing to show */
+        ct_out_bytes(&e->out, slot->out.buffer, slot->out.used);
     if (slot->out.error)
         ct_export_fail(e, CT_ERR_NO_MEMORY);
     slot->out.used = 0;
