@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # All that `make test` checks: both compilers without warnings, every suite, the unit suite under sanitizers and as
 # clang compiles it, the layers, a short run of hostile targets. With --long also what takes longer (make check-all).
-# --others is the part that runs beside the first suite.
+# --others and --arm64 are the parts that run beside other suites.
 #
 # The last line is `N passed, M failed`, the one before it `K skipped` when there are any; the exit code says so too.
 # A line `K unstable` comes before them when tests passed only when they ran again. Every build and each of the checks
@@ -135,12 +135,11 @@ others() {
     if check "build with clang" build_clang; then
         suite "clang, unit suite" build-clang --suite unit
     fi
+    beside --arm64 build/arm64
     if check "build with sanitizers" build_sanitized; then
         suite "sanitizers, unit suite" build-asan --suite unit --timeout-multiplier 8
     fi
-    # shellcheck disable=SC2086
-    check "cross-build for arm64" scripts/cross-arm64.sh --quick $jobs
-    arm64_tests
+    joined build/arm64
 }
 
 # The arm64 tests, of the build that there is: a part, or with --long all. Their logs are counted with the others'.
@@ -159,32 +158,46 @@ arm64, $part=$log"
     done
 }
 
-# What another run of this script has counted: `PASSED FAILED SKIPPED`, then the lines of $logs.
-add_results() {
-    if ! read -r more_passed more_failed more_skipped <"$1"; then
-        echo "FAILED  the part that runs beside the first suite was cut short"
+# beside PART FILES: runs a part of the script in the background. Its output is in FILES-output.txt, and what it has
+# counted in FILES-results.txt: `PASSED FAILED SKIPPED`, then the lines of $logs.
+beside() {
+    rm -f "$2-results.txt"
+    nice scripts/run-tests.sh "$1" ${long:+--long} >"$2-output.txt" 2>&1 &
+}
+
+# joined FILES: waits for it, shows its output, and adds what it has counted.
+joined() {
+    wait
+    cat "$1-output.txt"
+    if ! read -r more_passed more_failed more_skipped <"$1-results.txt"; then
+        echo "FAILED  a part that runs beside others was cut short"
         more_passed=0 more_failed=1 more_skipped=0
     fi
     passed=$((passed + more_passed)) failed=$((failed + more_failed)) skipped=$((skipped + more_skipped))
     logs="$logs
-$(sed 1d "$1")"
+$(sed 1d "$1-results.txt")"
 }
 
-if [ "${1:-}" = --others ]; then
+if [ "${1:-}" = --others ] || [ "${1:-}" = --arm64 ]; then
     [ "${2:-}" != --long ] || long=yes
     jobs=-j$(nproc) processes=$(($(nproc) + 1))
-    others
-    printf '%s %s %s%s\n' "$passed" "$failed" "$skipped" "$logs" >build/other-results.txt
+    if [ "$1" = --others ]; then
+        files=build/other
+        others
+    else
+        files=build/arm64
+        # shellcheck disable=SC2086
+        check "cross-build for arm64" scripts/cross-arm64.sh --quick $jobs
+        arm64_tests
+    fi
+    printf '%s %s %s%s\n' "$passed" "$failed" "$skipped" "$logs" >$files-results.txt
     exit
 fi
 rm -f "$summary"
 if check "build with gcc" build build gcc g++; then
-    rm -f build/other-results.txt
-    nice scripts/run-tests.sh --others ${long:+--long} >build/other-output.txt 2>&1 &
+    beside --others build/other
     suite "gcc, all suites" build
-    wait
-    cat build/other-output.txt
-    add_results build/other-results.txt
+    joined build/other
 else
     others
 fi

@@ -116,15 +116,15 @@ static struct answer slowest(const struct ct_summary_limits *limits, const struc
 /* ---- the comparison ---- */
 
 static const struct random_trace traces[] = {
-    {.seed = 101, .threads = 1, .events = 20000, .calm = true},
-    {.seed = 102, .threads = 3, .events = 20000, .stacks = 4, .calm = true},
-    {.seed = 103, .threads = 2, .events = 20000, .stacks = 2, .gaps = 60, .calm = true},
-    {.seed = 104, .threads = 2, .events = 10000, .silent = 60, .unfinished = true, .calm = true},
-    {.seed = 105, .threads = 1, .events = 20000, .odd = 20, .gaps = 20, .calm = true},
-    {.seed = 106, .threads = 2, .events = 20000, .stacks = 2, .keep = 30000},
-    {.seed = 107, .threads = 1, .events = 30000, .raw = true},
-    {.seed = 108, .threads = 1, .events = 10000, .back = true},
-    {.seed = 109, .threads = 2, .events = 20000, .waits = 40, .calm = true},
+    {.seed = 101, .threads = 1, .events = MANY(20000), .calm = true},
+    {.seed = 102, .threads = 3, .events = MANY(20000), .stacks = 4, .calm = true},
+    {.seed = 103, .threads = 2, .events = MANY(20000), .stacks = 2, .gaps = 60, .calm = true},
+    {.seed = 104, .threads = 2, .events = MANY(10000), .silent = 60, .unfinished = true, .calm = true},
+    {.seed = 105, .threads = 1, .events = MANY(20000), .odd = 20, .gaps = 20, .calm = true},
+    {.seed = 106, .threads = 2, .events = MANY(20000), .stacks = 2, .keep = 30000},
+    {.seed = 107, .threads = 1, .events = MANY(30000), .raw = true},
+    {.seed = 108, .threads = 1, .events = MANY(10000), .back = true},
+    {.seed = 109, .threads = 2, .events = MANY(20000), .waits = 40, .calm = true},
 };
 
 static uint64_t next_random(void) {

@@ -10,6 +10,13 @@
 #define RANDOM_FUNCTIONS  300u /* of module 1; "f0", "f1" …, the first ones are entry-only */
 #define RANDOM_ENTRY_ONLY 4u
 
+/* Traces of tests that look at each event again and again are shorter under sanitizers, which run them unoptimized. */
+#ifdef __SANITIZE_ADDRESS__
+#define MANY(events) ((events) / 5)
+#else
+#define MANY(events) (events)
+#endif
+
 struct random_trace {
     uint64_t seed;
     size_t threads, events; /* of each thread */
