@@ -52,12 +52,14 @@ struct ct_block *begin(void) {
     return b;
 }
 
+enum { PLACE = 16 }; /* of all return addresses: nobody looks there */
+
 void record(struct ct_block *b, uint32_t hook, uint32_t kind, uint64_t value, struct ct_shadow *e) {
     struct ct_detail_note note = {.entered = kind == CT_EVENT_RETURN ? e->data : 1};
     ct_event_note(b, hook, kind, &note);
     if (e)
         *e = kind == CT_EVENT_RETURN ? (struct ct_shadow){0}
-                                     : (struct ct_shadow){.slot = 16,
+                                     : (struct ct_shadow){.slot = PLACE,
                                                           .stub = stub_of(hook),
                                                           .data = (note.stamp & ((1ull << CT_ENTERED_BITS) - 1)) | 1};
     if (b->rules[hook])
@@ -68,6 +70,8 @@ void record(struct ct_block *b, uint32_t hook, uint32_t kind, uint64_t value, st
         return;
     memset(r, 0, returned ? b->return_size : b->call_size); /* all bytes are written */
     *(returned ? r->ret.registers : r->call.registers) = value;
+    if (!returned)
+        r->call.stack_pointer = PLACE;
     r->stamp = note.stamp;
     r->tag = note.tag;
     r->hook = note.hook;

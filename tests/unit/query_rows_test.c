@@ -162,15 +162,15 @@ static void compare(const struct list *all, const struct ct_ask *ask, const stru
 }
 
 static const struct random_trace traces[] = {
-    {.seed = 201, .threads = 2, .events = MANY(20000), .calm = true},
-    {.seed = 202, .threads = 2, .events = MANY(20000), .stacks = 4, .calm = true},
-    {.seed = 203, .threads = 2, .events = MANY(20000), .stacks = 2, .gaps = 60},
-    {.seed = 204, .threads = 1, .events = MANY(20000), .silent = 60, .unfinished = true, .calm = true},
-    {.seed = 205, .threads = 1, .events = MANY(20000), .odd = 20, .gaps = 20, .calm = true},
-    {.seed = 206, .threads = 2, .events = MANY(20000), .stacks = 2, .keep = 30000},
-    {.seed = 207, .threads = 1, .events = MANY(20000), .raw = true},
-    {.seed = 208, .threads = 1, .events = MANY(10000), .back = true},
-    {.seed = 209, .threads = 2, .events = MANY(20000), .waits = 40, .calm = true},
+    {.seed = 201, .threads = 2, .events = 20000, .calm = true},
+    {.seed = 202, .threads = 2, .events = 20000, .stacks = 4, .calm = true},
+    {.seed = 203, .threads = 2, .events = 20000, .stacks = 2, .gaps = 60},
+    {.seed = 204, .threads = 1, .events = 20000, .silent = 60, .unfinished = true, .calm = true},
+    {.seed = 205, .threads = 1, .events = 20000, .odd = 20, .gaps = 20, .calm = true},
+    {.seed = 206, .threads = 2, .events = 20000, .stacks = 2, .keep = 30000},
+    {.seed = 207, .threads = 1, .events = 20000, .raw = true},
+    {.seed = 208, .threads = 1, .events = 10000, .back = true},
+    {.seed = 209, .threads = 2, .events = 20000, .waits = 40, .calm = true},
 };
 
 static void test_conditions_leave_nothing_out(void **unused) {
