@@ -91,8 +91,9 @@ class ManySwitches(session_case.SessionCase):
             if files:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
 
-        recorder = subprocess.Popen([*before, session_case.CONTRAIL, "attach", str(target.pid), "--cpu", "--only",
-                                     "waiters", "-o", self.path("traces")], stderr=subprocess.PIPE, text=True,
+        recorder = subprocess.Popen([*before, session_case.CONTRAIL, "attach", str(target.pid), "--cpu", "--index-mem",
+                                     "256M", "--only", "waiters", "-o", self.path("traces")],
+                                    stderr=subprocess.PIPE, text=True,
                                     preexec_fn=limit)
         self.addCleanup(recorder.kill)
         words = ""
