@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 PROJECT = pathlib.Path(__file__).resolve().parent.parent
-MIRROR = "http://deb.debian.org/debian"
+SUITE = "bookworm"
 NEWNS, NEWUSER, NEWPID, BIND, RECURSIVE, PRIVATE = 0x20000, 0x10000000, 0x20000000, 0x1000, 0x4000, 0x40000
 FIRST_BYTES = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xb7\x00"
 MASK = b"\xff" * 7 + b"\x00" + b"\xff" * 8 + b"\xfe\xff\xff\xff"
@@ -73,6 +73,16 @@ def inside(directory, *command):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def mirror():
+    """Where this machine's packages come from: there are arm64's, too."""
+    listed = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"],
+                            check=True, capture_output=True, text=True).stdout
+    for place, release in (line.split() for line in listed.splitlines()):
+        if release == SUITE:
+            return place
+    raise SystemExit(f"apt knows no source of Debian's packages ({SUITE}): add one to /etc/apt/sources.list")
+
+
 def make_debian(directory):
     """Its packages are configured, as a machine's are."""
     if (directory / "done").exists():
@@ -85,7 +95,7 @@ def make_debian(directory):
     for package in directory.glob("*.deb"):
         subprocess.run(["dpkg", "-x", str(package), str(tools)], check=True)
     subprocess.run([str(tools / "usr/sbin/debootstrap"), "--foreign", "--arch=arm64", "--variant=minbase",
-                    "--include=ca-certificates,git,make", "bookworm", str(root), MIRROR], check=True,
+                    "--include=ca-certificates,git,make", SUITE, str(root), mirror()], check=True,
                    env={**os.environ, "DEBOOTSTRAP_DIR": str(tools / "usr/share/debootstrap")})
     if inside(directory, "/debootstrap/debootstrap", "--second-stage"):
         raise SystemExit("the Debian could not be made")

@@ -377,7 +377,7 @@ class Tree:
         return out
 
     def children(self, rows, known, value, shift, width, most):
-        """The rows for each value of the bits; None when they are at least so many together."""
+        """The rows for each value of the bits; None: together they are `most` or more."""
         mask = known | ((1 << width) - 1) << shift
         value &= ~(((1 << width) - 1) << shift)
         lists, total = [], 0
